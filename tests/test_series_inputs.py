@@ -19,7 +19,9 @@ def shop():
     """Sales by day that follow a price, with a dip on the first of each month."""
     rng = np.random.default_rng(0)
     days = pd.date_range("2023-01-01", periods=150, freq="D", name="day")
-    inputs = pd.DataFrame({"price": rng.normal(size=150), "promo": rng.normal(size=150)}, index=days)
+    inputs = pd.DataFrame(
+        {"price": rng.normal(size=150), "promo": rng.normal(size=150)}, index=days
+    )
     sold = 50 + 5 * inputs["price"] - 20 * (days.day == 1) + rng.normal(size=150)
     return pd.DataFrame({"sold": sold}), inputs
 
@@ -117,7 +119,9 @@ def test_hours_are_local():
     ],
 )
 def test_months_hold_their_days(index):
-    found = columns(["working_days", "days_in_month", {"sale": ["2024-02-29", date(2024, 3, 1)]}], index)
+    found = columns(
+        ["working_days", "days_in_month", {"sale": ["2024-02-29", date(2024, 3, 1)]}], index
+    )
     np.testing.assert_array_equal(found["working_days"], [23, 21, 21])
     np.testing.assert_array_equal(found["days_in_month"], [31, 29, 31])
     np.testing.assert_array_equal(found["sale"], [0, 1, 1])
@@ -211,7 +215,9 @@ def package(monkeypatch):
 def test_holidays_by_place(package):
     days = pd.date_range("2024-04-30", periods=6, freq="D")
     np.testing.assert_array_equal(columns("holidays:XX", days)["holiday_XX"], [0, 1, 0, 0, 0, 0])
-    np.testing.assert_array_equal(columns("holidays:XX-N", days)["holiday_XX-N"], [0, 1, 0, 0, 1, 0])
+    np.testing.assert_array_equal(
+        columns("holidays:XX-N", days)["holiday_XX-N"], [0, 1, 0, 0, 1, 0]
+    )
     each = columns("each_holiday:XX-N", days)
     assert list(each) == ["May Day", "North Day"]
     months = pd.period_range("2024-04", periods=3, freq="M")  # 4 May is a Saturday

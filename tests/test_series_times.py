@@ -158,7 +158,9 @@ def test_new_rows_must_follow(cheap):
         model.update(y[30:33].to_period())
     assert model.forecast(1).to_frame().index[0] == y.index[30]
     assert model.update(y[30:33]).forecast(1).to_frame().index[0] == y.index[33]
-    assert model.update(y[33:35].reset_index(drop=True)).forecast(1).to_frame().index[0] == y.index[35]
+    assert (
+        model.update(y[33:35].reset_index(drop=True)).forecast(1).to_frame().index[0] == y.index[35]
+    )
 
 
 # ---------------------------------------------------------------- brought to regular times

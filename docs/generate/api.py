@@ -17,6 +17,7 @@ MODULES = {  # pages with all names of a module
     "regfactor.kernels": "Kernels",
     "regfactor.constraints": "Constraints: statements in place of labels",
     "regfactor.model_selection": "Model selection",
+    "regfactor.series": "Tables of series",
     "regfactor.plots": "Displays",
     "regfactor.datasets": "Data sets",
     "regfactor.baselines": "Baselines",
