@@ -41,7 +41,7 @@ LAYERS = [  # a package imports from its own layer and the earlier ones
     {"fitting"},
     FAMILIES,
     {"model_selection", "datasets", "comparisons"},
-    {"baselines", "atlas", "plots", "saving", "sktime"},
+    {"baselines", "atlas", "plots", "saving", "sktime", "nixtla"},
     {"report"},
     {"cli"},
     {"regfactor", "__main__"},  # the facade

@@ -1,4 +1,4 @@
-"""RegularizedARMA behind sktime's interface: the same numbers, sktime's tables, and sktime's own checks."""
+"""AutoForecaster and RegularizedARMA behind sktime's interface: the same numbers, sktime's tables, and sktime's own checks."""
 
 import doctest
 import subprocess
@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import regfactor
 from regfactor.datasets import make_varma
 from regfactor.series.arma.estimator import RegularizedARMA
 
@@ -92,7 +93,7 @@ def test_new_rows_are_filtered_or_fitted(forecaster):
     np.testing.assert_allclose(
         refitted.predict(fh=[1], X=ahead), whole.forecast(1, exog=ahead).mean
     )
-    np.testing.assert_array_equal(refitted.model_.ar_, whole.ar_)
+    np.testing.assert_allclose(refitted.model_.ar_, whole.ar_, rtol=1e-9)
 
 
 def test_inputs_of_every_time_until_the_last_are_asked_for(forecaster):
@@ -120,9 +121,40 @@ def test_the_example_gives_what_it_says(forecaster):
     assert found.attempted > 0 and found.failed == 0
 
 
+@pytest.fixture
+def automatic(forecaster):
+    from regfactor.sktime import AutoForecaster
+
+    return AutoForecaster
+
+
+def test_automatic_forecasts_are_those_of_the_library(automatic):
+    y, X = frame(inputs=True)
+    ours = regfactor.AutoForecaster(season=1).fit(y[:70].to_numpy(), exog=X[:70].to_numpy())
+    theirs = automatic(season=1).fit(y[:70], X=X[:70])
+    ahead = X[70:75]
+    expected = ours.forecast(5, exog=ahead.to_numpy(), level=0.9)
+    np.testing.assert_allclose(theirs.predict(fh=[2, 5], X=ahead), expected.mean[[1, 4]])
+    limits = theirs.predict_interval(fh=[1, 5], X=ahead, coverage=[0.9])
+    np.testing.assert_allclose(limits["b", 0.9, "upper"], expected.upper[[0, 4], 1])
+    theirs.update(y[70:74], X=X[70:74], update_params=False)
+    ours.update(y[70:74].to_numpy(), exog=X[70:74].to_numpy())
+    np.testing.assert_allclose(
+        theirs.predict(fh=[1], X=X[74:75]), ours.forecast(1, exog=X[74:75].to_numpy()).mean
+    )
+    dated = automatic(season=1, calendar="month").fit(y)
+    assert dated.predict(fh=[1, 2]).shape == (2, 2)
+    assert dated.model_.input_names_[0] == "month_2"
+
+
 @pytest.mark.slow
-def test_the_checks_of_sktime_pass(forecaster):
+@pytest.mark.parametrize("name", ["AutoForecaster", "RegularizedARMAForecaster"])
+def test_the_checks_of_sktime_pass(forecaster, name):
     from sktime.utils.estimator_checks import check_estimator
+
+    import regfactor.sktime
+
+    forecaster = getattr(regfactor.sktime, name)
 
     with warnings.catch_warnings():
         warnings.simplefilter(

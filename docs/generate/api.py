@@ -18,6 +18,7 @@ MODULES = {  # pages with all names of a module
     "regfactor.constraints": "Constraints: statements in place of labels",
     "regfactor.model_selection": "Model selection",
     "regfactor.series": "Tables of series",
+    "regfactor.nixtla": "Series in long tables, as of Nixtla",
     "regfactor.plots": "Displays",
     "regfactor.datasets": "Data sets",
     "regfactor.baselines": "Baselines",
