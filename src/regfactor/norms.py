@@ -72,7 +72,7 @@ class L2(Norm):
     p = 2.0
 
     def value(self, V: Array) -> Array:
-        return np.asarray(np.linalg.norm(V, axis=-1))
+        return np.linalg.norm(V, axis=-1)
 
     def dual(self, G: Array) -> Array:
         return self.value(G)

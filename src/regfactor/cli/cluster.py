@@ -258,4 +258,4 @@ def _plane(E: Any) -> Array:
             reduce = TruncatedSVD(2, random_state=0)
         else:
             reduce = PCA(2, random_state=0)
-        return np.asarray(reduce.fit_transform(E))
+        return reduce.fit_transform(E)

@@ -43,7 +43,7 @@ def run(job: Job, path: Path, dimensions: int) -> None:
     rows = fitted_rows(job, X)
     model = ConvexSubspace(loss="auto", alpha="auto", random_state=job.settings.seed)
     job.fit("finding patterns", model, X.iloc[rows])
-    codes = np.asarray(model.transform(X))[:, :dimensions]
+    codes = model.transform(X)[:, :dimensions]
     rank = model.codes_.shape[1]
     shares = _shares(model)
     if rank:

@@ -64,7 +64,7 @@ def predict_rows(model: Any, X: Any) -> Predicted:
     limits = None
     if calibrated:
         limits = model.predict_interval(X)
-    return Predicted(np.asarray(model.predict(X)), limits=limits)
+    return Predicted(model.predict(X), limits=limits)
 
 
 @frozen
@@ -91,7 +91,7 @@ class HeldOutLabels:
     def correct(self) -> Array:
         """Whether each label was predicted."""
         assert self.classes is not None
-        return np.asarray(self.classes[self.predictions.argmax(axis=1)] == self.y)
+        return self.classes[self.predictions.argmax(axis=1)] == self.y
 
     @property
     def errors(self) -> Array:

@@ -133,13 +133,13 @@ def _scored(model: Any, info: dict[str, Any], table: Table) -> tuple[Any, str]:
         clean = model.denoise(*(X[view].to_numpy() for view in info["views"]))
         return with_views(table, info["views"], clean), f"{rows} cleaned by both views."
     if command == "embed":
-        codes = np.asarray(model.transform(X))[:, : info["dimensions"]]
+        codes = model.transform(X)[:, : info["dimensions"]]
         return with_codes(table, codes), f"{rows} embedded."
     encoded = plain(X)
     warn_of_unseen(model[0], encoded)
     if command == "label":
         return _label(model, info, encoded, table)
-    distances = np.asarray(model.transform(encoded))
+    distances = model.transform(encoded)
     out = with_clusters(table, model.predict(encoded), distances)
     return out, f"{rows} put into clusters."
 

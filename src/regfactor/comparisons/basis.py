@@ -127,7 +127,7 @@ def dense(A: Any) -> Array:
 def sum_of_products(A: Any, B: Any, axis: int) -> Array:
     """Return the sums along an axis of the entrywise product of two tables, which may be sparse."""
     if is_sparse(A):
-        return np.asarray(A.multiply(B).sum(axis=axis)).ravel()
+        return A.multiply(B).sum(axis=axis).ravel()
     return np.einsum("ij,ij->i" if axis else "ij,ij->j", A, B)
 
 

@@ -103,7 +103,7 @@ class PrimalSpace(Space):
         A = dense(F.T @ F) + len(rows) * self._quadratic
         B = F.T @ Y
         if intercept:
-            total = np.asarray(F.sum(axis=0)).ravel()
+            total = F.sum(axis=0).ravel()
             A = A - np.outer(total, total / len(rows))
             B = B - np.outer(total, Y.mean(axis=0))
         return scipy.linalg.cho_solve((_cholesky(A), False), B, check_finite=False)

@@ -136,7 +136,7 @@ def improve_columns(
         trial = B - lengths * step
         new = expand(trial)
         costs = layout.column_sums(new[0]) + _ridge_costs(trial, ridge)
-        return np.asarray((costs <= allowed)[searched])
+        return (costs <= allowed)[searched]
 
     _, failed = backtrack_each(accepts, lengths, factor=SHORTENING, max_attempts=MAX_SHORTENINGS)
     if len(failed):
@@ -150,4 +150,4 @@ def _with_ridge(evaluate: Evaluate, B: Array, ridge: Array) -> tuple[Array, Arra
 
 
 def _ridge_costs(B: Array, ridge: Array) -> Array:
-    return np.asarray((ridge[:, None] * B * B).sum(axis=0, dtype=np.float64) / 2)
+    return (ridge[:, None] * B * B).sum(axis=0, dtype=np.float64) / 2

@@ -42,7 +42,7 @@ class Factors:
         """Phi as a dense array."""
         if isinstance(self.Phi, np.ndarray):
             return self.Phi
-        return np.asarray(self.Phi.toarray())
+        return self.Phi.toarray()
 
     @property
     def T(self) -> Factors:
@@ -51,7 +51,7 @@ class Factors:
 
     def dense(self) -> Array:
         """Z itself."""
-        return np.asarray(self.Phi @ self.C)
+        return self.Phi @ self.C
 
     def astype(self, dtype: Any) -> Factors:
         """Return the same factors in another precision."""

@@ -34,7 +34,7 @@ def stored_by_all(X: Any) -> Array:
 
     Only there can a mean be large relative to the spread.
     """
-    return np.asarray(np.bincount(X.indices, minlength=X.shape[1]) == X.shape[0])
+    return np.bincount(X.indices, minlength=X.shape[1]) == X.shape[0]
 
 
 def is_symmetric(K: Any) -> bool:
@@ -107,7 +107,7 @@ def gram(W: Any) -> Array:
     product = W.T @ W
     if isinstance(product, np.ndarray):
         return product
-    return np.asarray(product.toarray())
+    return product.toarray()
 
 
 def spectral_norm(W: Any) -> float:

@@ -204,7 +204,7 @@ def _chosen(design: Any, choices: dict[str, Any]) -> Any:
 def _draw(distribution: Distribution, random: Random, size: tuple[int, int]) -> Array:
     if isinstance(distribution, str):
         return choose(distribution, DISTRIBUTIONS, "distribution")(random, size)
-    return np.asarray(distribution(random, size))
+    return distribution(random, size)
 
 
 def _inverse(potential: Potential, mean: Array, remedy: str) -> Array:

@@ -117,7 +117,7 @@ def _check_sums(X: Any, divergence: Divergence, what: str) -> None:
 def _outside(X: Any, domain: Interval) -> Array:
     """Count the numbers of each column that lie outside a domain, absent entries as zeros."""
     if not is_sparse(X):
-        return np.asarray((~domain.contains(X)).sum(axis=0))
+        return (~domain.contains(X)).sum(axis=0)
     n, d = X.shape
     stored = np.bincount(X.indices[~domain.contains(X.data)], minlength=d)
     if domain.contains(np.zeros(())):

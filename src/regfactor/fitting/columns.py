@@ -434,7 +434,7 @@ def _positions(cells: Cells, codec: Line | OneHot | Steps) -> Array:
             f"Column {cells.name!r} has categories that were not there in fit: {labels}; they are "
             "taken for missing."
         )
-    return np.asarray(out)
+    return out
 
 
 def _pick(levels: tuple[Any, ...], positions: Array) -> Array:

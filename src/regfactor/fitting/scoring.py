@@ -87,7 +87,7 @@ class Scoring:
         missing = np.isnan(X)
         if entries is not None:
             missing |= entries == 0
-        return np.asarray(~missing.all(axis=1))
+        return ~missing.all(axis=1)
 
     def _data(self, X: Any, entries: Any, intercept: Array) -> Data:
         if is_sparse(X):

@@ -104,7 +104,7 @@ class Clustering(Problem[ClusterPoint]):
         """Whether the cluster of each row is free; None where that of every row is."""
         if self.codes is None:
             return None
-        return np.asarray(self.codes == FREE)
+        return self.codes == FREE
 
     def restrict(self, log_weights: Array, at: slice) -> Array:
         """Return log weights of clusters, -inf where a known cluster excludes them."""
@@ -296,4 +296,4 @@ def _sparse_squares(X: Any, w: Array, anchor: Array) -> Array:
     absent = np.maximum(w.sum() - np.bincount(X.indices, stored, minlength=d), 0)
     squares = stored * np.square(X.data - anchor[X.indices])
     own = np.bincount(X.indices, squares, minlength=d)
-    return np.asarray(own + absent * np.square(anchor))
+    return own + absent * np.square(anchor)

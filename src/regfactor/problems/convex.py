@@ -120,7 +120,7 @@ class Convex(Problem[FactorPoint]):
             return None
         if np.ptp(h) <= CONSTANT * h.max():
             return float(h[0, 0])
-        return np.asarray(h[:, 0])
+        return h[:, 0]
 
     def check(self) -> None:
         """Raise, before any work, for parts that do not fit."""
@@ -585,7 +585,7 @@ class Convex(Problem[FactorPoint]):
         if solution.point.dual is None:
             return solution
         matrix: Any = self.data.layout.matrix(solution.point.dual)
-        dual = np.asarray(matrix.toarray())
+        dual = matrix.toarray()
         return replace(solution, point=replace(solution.point, dual=dual))
 
     def prox(self, A: Array, rho: float | Array, B: Array | None) -> tuple[Array, Array | None]:

@@ -32,7 +32,7 @@ class KernelCenters:
 
     def inner(self, K: Array) -> Array:
         """<phi(x), m_j> of rows given by their kernel with the training rows."""
-        return np.asarray(K @ self.shares)
+        return K @ self.shares
 
     def relative(self, inner: Array) -> Array:
         """|s phi(x) - m_j|^2 / 2 without |s phi(x)|^2 / 2; an empty cluster is infinitely far."""
@@ -92,8 +92,8 @@ class KernelClusters(Clustering):
         """Return some rows of K, by a slice or by places, as an array."""
         rows = self.rows(at)
         if is_sparse(rows):
-            return np.asarray(rows.toarray())
-        return np.asarray(rows)
+            return rows.toarray()
+        return rows
 
     def memberships(self, labels: Array) -> Array:
         """Return labels as rows of zeros and a one; of a free row all are zero."""

@@ -66,15 +66,15 @@ class Dense:
 
     def adjoint(self, D: Array, entries: Array) -> Array:
         """D' times the matrix of entries."""
-        return np.asarray(D.T @ entries)
+        return D.T @ entries
 
     def apply(self, D: Array, B: Array) -> Array:
         """D @ B at the entries."""
-        return np.asarray(D @ B)
+        return D @ B
 
     def times(self, entries: Array, B: Array) -> Array:
         """Return the matrix of entries times B."""
-        return np.asarray(entries @ B)
+        return entries @ B
 
     def gram(self, entries: Array) -> Array:
         """Return the Gram matrix of the columns of the matrix of entries, in float64.
@@ -86,7 +86,7 @@ class Dense:
     def grams(self, entries: Array, pairs: Array, block: slice) -> Array:
         """Return the sums of pairs over rows, weighted by the entries of a block of columns."""
         # the few pairs first: up to 1.6 times as fast
-        return np.asarray((pairs.T @ entries[:, block]).T)
+        return (pairs.T @ entries[:, block]).T
 
 
 @frozen
@@ -138,7 +138,7 @@ class Pattern:
             return self._gathered(Z)
         if isinstance(Z, np.ndarray):
             return Z
-        return np.asarray(Z.data)
+        return Z.data
 
     def _gathered(self, F: Factors) -> Array:
         """Multiply rows of both factors entry by entry, in chunks."""
@@ -221,18 +221,18 @@ class Pattern:
         """D' times the matrix of entries."""
         if self.dense and D.shape[1] >= NARROW:
             return self._summed(entries, lambda rows, sheet: D[rows].T @ sheet)
-        return np.asarray(self.matrix(entries).T @ D).T
+        return (self.matrix(entries).T @ D).T
 
     def apply(self, D: Array, B: Array) -> Array:
         """D @ B at the entries."""
         if D.shape[1] == 1:  # an intercept needs no product
-            return np.asarray(D[self.rows, 0] * B[0][self.indices])
+            return D[self.rows, 0] * B[0][self.indices]
         return self.entries(Factors(D, B))
 
     def times(self, entries: Array, B: Array) -> Array:
         """Return the matrix of entries times B."""
         if not self.dense or B.shape[1] < NARROW:
-            return np.asarray(self.matrix(entries) @ B)
+            return self.matrix(entries) @ B
         out = np.empty((self.shape[0], B.shape[1]), np.result_type(entries, B))
         for rows, sheet in self._filled(entries):
             np.matmul(sheet, B, out=out[rows])
@@ -248,14 +248,14 @@ class Pattern:
         total = np.zeros((self.shape[1], self.shape[1]), order="F")
         for _, sheet in self._filled(entries.astype(np.float64, copy=False)):
             total = scipy.linalg.blas.dsyrk(1.0, sheet.T, beta=1.0, c=total, overwrite_c=True)
-        return np.asarray(total)
+        return total
 
     def grams(self, entries: Array, pairs: Array, block: slice) -> Array:
         """Return the sums of pairs over rows, weighted by the entries of a block of columns."""
         if self.dense:
             return self._summed(entries, lambda rows, sheet: pairs[rows].T @ sheet[:, block]).T
         if len(range(*block.indices(self.shape[1]))) == self.shape[1]:
-            return np.asarray(self.matrix(entries).T @ pairs)
+            return self.matrix(entries).T @ pairs
         indptr, rows, order = self._by_columns
         part = slice(indptr[block.start], indptr[min(block.stop, self.shape[1])])
         columns = indptr[block.start : min(block.stop, self.shape[1]) + 1] - indptr[block.start]
@@ -264,7 +264,7 @@ class Pattern:
             (entries[order[part]], rows[part], columns),
             shape=(height, self.shape[0]),
         )
-        return np.asarray(weights @ pairs)
+        return weights @ pairs
 
     def row_grams(self, entries: Array, pairs: Array, block: slice) -> Array:
         """Return the sums of pairs over columns, weighted by the entries of a block of rows."""
@@ -277,7 +277,7 @@ class Pattern:
             (entries[part], self.indices[part], pointers - pointers[0]),
             shape=shape,
         )
-        return np.asarray(weights @ pairs)
+        return weights @ pairs
 
     def _summed(self, entries: Array, of: Callable[[slice, Array], Array]) -> Array:
         """Sum a function of the dense blocks of rows."""

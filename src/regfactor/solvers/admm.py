@@ -129,7 +129,7 @@ class Splitting:
         self.gauge, self.e = problem.gauge.without_column_scale()
         self.s = self.e * problem.map.diagonal
         self.Q = Z / self.e
-        self.F = Factors(self.F.Phi, np.asarray(np.linalg.lstsq(self.F.Phi, self.Q, rcond=None)[0]))
+        self.F = Factors(self.F.Phi, np.linalg.lstsq(self.F.Phi, self.Q, rcond=None)[0])
         self.U = -dual * self.s / self.rho
         self.svt = Thresholding()
 

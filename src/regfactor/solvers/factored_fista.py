@@ -156,14 +156,12 @@ class Mix:
     weights: tuple[float, ...]
 
     def __matmul__(self, B: Array) -> Array:
-        return np.asarray(
-            sum(F.Phi @ (w * (F.C @ B)) for F, w in zip(self.parts, self.weights, strict=True))
-        )
+        return sum(F.Phi @ (w * (F.C @ B)) for F, w in zip(self.parts, self.weights, strict=True))
 
     def adjoint(self, Y: Array) -> Array:
         """Return the transpose times Y."""
-        return np.asarray(
-            sum(F.C.T @ (w * (F.Phi.T @ Y)) for F, w in zip(self.parts, self.weights, strict=True))
+        return sum(
+            F.C.T @ (w * (F.Phi.T @ Y)) for F, w in zip(self.parts, self.weights, strict=True)
         )
 
 

@@ -283,7 +283,7 @@ def _label_by_rows(
     size = max(4 * BLOCK_ENTRIES // len(scores.f), 64)
     for at, block in row_blocks(X, size, keep_sparse=True):
         rows = block if scores.origin is None else _less_origin(block, scores.origin)
-        D = np.asarray(rows.astype(scores.f.dtype, copy=False) @ scores.across)
+        D = rows.astype(scores.f.dtype, copy=False) @ scores.across
         D -= scores.c
         found = D.argmax(axis=1)
         labels[at] = found

@@ -53,7 +53,7 @@ class Pursuit(Solver):
     from_limits = ("tol",)
 
     def check(self, problem: Convex) -> None:
-        if not isinstance(problem.gauge, Trace) or np.any(np.asarray(problem.gauge.scale) != 1):
+        if not isinstance(problem.gauge, Trace) or np.any(problem.gauge.scale != 1):
             raise UnsupportedProblem(
                 f"Pursuit needs the gauge Trace(), got {problem.gauge}. Use Admm."
             )

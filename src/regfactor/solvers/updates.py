@@ -233,7 +233,7 @@ def _searched_step(
         change = new - V
         model = value + block.reduce(G * change) + curvatures / 2 * block.reduce(change * change)
         bounded = block.values(block.predict(new)) <= model + 1e-10 * np.abs(model)
-        return np.asarray(bounded[parts])
+        return bounded[parts]
 
     backtrack_each(is_bounded, curvatures, factor=2.0)
     return new, curvatures
