@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 
 from regfactor.fitting import conformal
 from regfactor.fitting.conformal import (
-    Interval,
+    PredictionInterval,
     adaptive_scores,
     adaptive_sets,
     conformal_quantile,
@@ -232,7 +232,7 @@ def test_residuals_are_in_units_of_the_width():
 
 def test_a_split_interval_by_hand():
     found = split_interval([1.0, 2.0], 3.0, [1.0, 0.5])
-    assert isinstance(found, Interval)
+    assert isinstance(found, PredictionInterval)
     lower, upper = found
     np.testing.assert_array_equal(lower, [-2.0, 0.5])
     np.testing.assert_array_equal(upper, [4.0, 3.5])

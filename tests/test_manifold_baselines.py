@@ -246,7 +246,7 @@ def test_small_systems_are_solved_directly_unless_they_break_down():
 
 
 def test_conjugate_gradients_that_do_not_end_are_reported(monkeypatch):
-    monkeypatch.setattr(graph_solvers, "SMALL", 0)
+    monkeypatch.setattr(graph_solvers, "MAX_DENSE_UNKNOWNS", 0)
     monkeypatch.setattr(graph_solvers, "LAST_RESORT", 0)
     X, y = roll(400)
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):

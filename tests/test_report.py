@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import numpy as np
 from console import command, table  # noqa: F401
 
-from regfactor.cli.code import LONGEST, wrapped
+from regfactor.cli.code import MAX_LINE_LENGTH, wrapped
 from regfactor.report import Code, Figure, Grid, Note, Page, Section, Text, at_most, figures, number
 
 VOID = {"meta", "link", "br", "img"}
@@ -155,7 +155,7 @@ def test_long_code_is_broken_and_means_the_same():
     names = [f"column, number {j}" for j in range(20)]
     code = f"x = dict(a={names!r}, b=[1, 2])\nfor row, column in {[(j, 'name') for j in range(30)]!r}:\n    y = row"
     lines = wrapped(code).split("\n")
-    assert len(lines) > 5 and max(map(len, lines)) <= LONGEST
+    assert len(lines) > 5 and max(map(len, lines)) <= MAX_LINE_LENGTH
     before, after = {}, {}
     exec(code, before)
     exec(wrapped(code), after)

@@ -80,10 +80,10 @@ def test_gathering_and_blocks_predict_the_same(monkeypatch):
     X, _, rng = tables(Squared(), 0.4)
     pattern = layout.Pattern.of(X)
     F = Factors(rng.normal(size=(30, 3)), rng.normal(size=(3, 8)))
-    monkeypatch.setattr(layout, "BLOCK", 17)
-    monkeypatch.setattr(layout, "SHEET", 17)
+    monkeypatch.setattr(layout, "GATHERED_ELEMENTS", 17)
+    monkeypatch.setattr(layout, "BLOCK_ELEMENTS", 17)
     for threshold in (0.0, 1.0):
-        monkeypatch.setattr(layout, "SPARSE_BELOW", threshold)
+        monkeypatch.setattr(layout, "MIN_BLOCK_DENSITY", threshold)
         np.testing.assert_allclose(pattern.entries(F), F.dense()[pattern.rows, pattern.indices])
 
 
@@ -91,9 +91,9 @@ def test_gathering_and_blocks_predict_the_same(monkeypatch):
 @pytest.mark.parametrize("narrow", [0, 1000])
 def test_products_and_grams_agree(monkeypatch, threshold, narrow):
     X, _, rng = tables(Squared(), 0.4)
-    monkeypatch.setattr(layout, "SHEET", 17)
-    monkeypatch.setattr(layout, "SPARSE_BELOW", threshold)
-    monkeypatch.setattr(layout, "NARROW_GRAM", narrow)
+    monkeypatch.setattr(layout, "BLOCK_ELEMENTS", 17)
+    monkeypatch.setattr(layout, "MIN_BLOCK_DENSITY", threshold)
+    monkeypatch.setattr(layout, "MAX_BLOCK_GRAM", narrow)
     pattern, dense = layout.Pattern.of(X), X.toarray()
     B, D, pairs = rng.normal(size=(8, 5)), rng.normal(size=(30, 5)), rng.normal(size=(30, 6))
     np.testing.assert_allclose(pattern.times(X.data, B), dense @ B)

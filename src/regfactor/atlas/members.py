@@ -31,8 +31,8 @@ from regfactor.penalties import (
 from regfactor.tables.factor_model import FactorModel
 
 RANK = textbook.RANK
-WIDTH = 0.02
-NEIGHBORS = 20
+KERNEL_WIDTH = 0.02
+N_NEIGHBORS = 20
 
 
 def _model(loss: str = "squared", **parts: Any) -> FactorModel:
@@ -64,7 +64,7 @@ def _squares(model: FactorModel, _: Sample) -> float:
 
 
 def _gaussian(s: Sample) -> Array:
-    return kernels.Gaussian(WIDTH).gram(s.X)
+    return kernels.Gaussian(KERNEL_WIDTH).gram(s.X)
 
 
 def _affinities(s: Sample) -> Array:
@@ -97,7 +97,7 @@ def _normalized_cut(model: FactorModel, s: Sample) -> float:
 
 
 def _neighbor_laplacian(s: Sample) -> Array:
-    A = kneighbors_graph(s.X, NEIGHBORS)
+    A = kneighbors_graph(s.X, N_NEIGHBORS)
     L: Any = csgraph.laplacian(A.maximum(A.T))
     return L.toarray()
 
@@ -148,7 +148,9 @@ LINEAR = (
         "low-rank Gram matrix",
         _reconstructed,
         "sklearn KernelPCA",
-        lambda s: textbook.gram(KernelPCA(RANK, kernel="rbf", gamma=WIDTH).fit_transform(s.X)),
+        lambda s: textbook.gram(
+            KernelPCA(RANK, kernel="rbf", gamma=KERNEL_WIDTH).fit_transform(s.X)
+        ),
     ),
     Row(
         "exponential-family PCA",
@@ -266,27 +268,27 @@ GRAPHS = (
     Row(
         "Isomap",
         "-J G^2 J/2, G path lengths",
-        lambda s: kernels.Isomap(NEIGHBORS).gram(s.X),
+        lambda s: kernels.Isomap(N_NEIGHBORS).gram(s.X),
         _free(),
         "low-rank Gram matrix",
         _reconstructed,
         "sklearn Isomap",
         lambda s: textbook.gram(
-            IsomapEmbedding(n_neighbors=NEIGHBORS, n_components=RANK).fit_transform(s.X)
+            IsomapEmbedding(n_neighbors=N_NEIGHBORS, n_components=RANK).fit_transform(s.X)
         ),
         note="G^2 contains squared lengths.",
     ),
     Row(
         "locally linear embedding",
         "((I-W)'(I-W))^+",
-        lambda s: kernels.LocallyLinear(NEIGHBORS).gram(s.X),
+        lambda s: kernels.LocallyLinear(N_NEIGHBORS).gram(s.X),
         _free(),
         "subspace",
         _span,
         "sklearn LocallyLinearEmbedding",
         lambda s: textbook.projector(
             LocallyLinearEmbedding(
-                n_neighbors=NEIGHBORS,
+                n_neighbors=N_NEIGHBORS,
                 n_components=RANK,
                 eigen_solver="dense",
             ).fit_transform(s.X)
@@ -295,7 +297,7 @@ GRAPHS = (
     Row(
         "Laplacian eigenmaps",
         "(D - A)^+",
-        lambda s: kernels.Laplacian(None, WIDTH).gram(s.X),
+        lambda s: kernels.Laplacian(None, KERNEL_WIDTH).gram(s.X),
         _free(),
         "subspace",
         _span,
@@ -306,7 +308,7 @@ GRAPHS = (
     Row(
         "ratio cut (relaxed)",
         "(D - A)^+, A 0 and 1",
-        lambda s: kernels.Laplacian(NEIGHBORS).gram(s.X),
+        lambda s: kernels.Laplacian(N_NEIGHBORS).gram(s.X),
         _free(),
         "subspace",
         _span,
@@ -331,7 +333,7 @@ CLUSTERS = (
     Row(
         "kernel k-means",
         "R with R R' = K, rbf",
-        lambda s: kernels.Gaussian(WIDTH).features(s.X),
+        lambda s: kernels.Gaussian(KERNEL_WIDTH).features(s.X),
         _hard(),
         "inertia",
         _squares,

@@ -7,16 +7,16 @@ import numpy as np
 from regfactor.cli.errors import BadInput
 from regfactor.core.params import Array
 
-LARGEST = 1e100  # numbers beyond have no square
-# middle ranges of a column from its median, beyond which the others lose all precision
-FARTHEST = 1e10
-SOME = 3  # times that a number occurs in a column, from which on it may mark something
+LARGEST_NUMBER = 1e100  # larger ones have no square
+# interquartile ranges from the median of a column, beyond which the others lose all precision
+MAX_DISTANCE = 1e10
+MIN_MARKS = 3  # times that a number occurs in a column, from which on it may mark missing cells
 
 
 def check_finite(name: str, values: Array) -> None:
     """Raise for infinite numbers, and for numbers whose square is infinite."""
     numbers = np.asarray(values, dtype=float)
-    wrong = np.flatnonzero(np.abs(numbers) > LARGEST)
+    wrong = np.flatnonzero(np.abs(numbers) > LARGEST_NUMBER)
     if len(wrong):
         raise BadInput(
             f"Column {name!r} holds {numbers[wrong[0]]:g} in row {wrong[0] + 1}, which no model "
@@ -32,7 +32,7 @@ def check_spread(name: str, values: Array) -> None:
         low, middle, high = np.quantile(numbers, (0.25, 0.5, 0.75))
     else:
         low, middle, high = (0.0, 0.0, 0.0)
-    far = np.abs(values - middle) > FARTHEST * (high - low)
+    far = np.abs(values - middle) > MAX_DISTANCE * (high - low)
     if high > low and far.any():
         row = int(far.argmax())
         raise BadInput(
@@ -51,7 +51,7 @@ def mark_of_missing(values: Array) -> tuple[int, int] | None:
         if (
             float(end).is_integer()
             and set(f"{abs(end):.0f}") == {"9"}
-            and count >= SOME
+            and count >= MIN_MARKS
             and len(others)
         ):
             gap = np.abs(others - end).min()

@@ -24,12 +24,12 @@ from regfactor.report import Figure, Grid, Note, Text, number
 from regfactor.report.figures import bars, cloud
 
 MOST_CLUSTERS = 10
-SAMPLE = 2_000  # rows of silhouettes, which are compared with each other
+SILHOUETTE_ROWS = 2_000  # rows of silhouettes, which are compared with each other
 # mean silhouettes below which groups are hardly there, and from which on they are
-DOUBTFUL = 0.25
-CLEAR = 0.5
-RUNS = 5  # with other seeds, to see what hangs on the start
-SAME = 1 - 1e-9  # agreement of partitions that differ by rounding at most
+DOUBTFUL_SILHOUETTE = 0.25
+CLEAR_SILHOUETTE = 0.5
+N_OTHER_STARTS = 5  # with other seeds, to see what depends on the start
+FULL_AGREEMENT = 1 - 1e-9  # of partitions that differ by rounding at most
 TRUST = (
     "k-means finds groups in any table, also in one without any. Round, separate clouds in the "
     "figure and a silhouette above about 0.5 speak for real groups; a silhouette below 0.25 speaks "
@@ -138,7 +138,7 @@ def _note_ones(job: Job, seen: Understood, divergence: str) -> None:
 
 def _silhouettes(model: Any, E: Any, most: int, seed: int) -> dict[int, float]:
     """Return how well rows lie in their clusters, for each number of them."""
-    rows = np.random.default_rng(seed).permutation(E.shape[0])[:SAMPLE]
+    rows = np.random.default_rng(seed).permutation(E.shape[0])[:SILHOUETTE_ROWS]
     found = {}
     for k in range(2, most + 1):
         labels = clone(model).set_params(n_clusters=k).fit(E).labels_[rows]
@@ -150,7 +150,8 @@ def _silhouettes(model: Any, E: Any, most: int, seed: int) -> dict[int, float]:
 def _stability(model: Any, E: Any, seed: int) -> float:
     """Return the mean adjusted Rand index between this partition and those of other seeds."""
     others = [
-        clone(model).set_params(random_state=seed + 1 + i).fit(E).labels_ for i in range(RUNS)
+        clone(model).set_params(random_state=seed + 1 + i).fit(E).labels_
+        for i in range(N_OTHER_STARTS)
     ]
     return float(np.mean([adjusted_rand_score(model.labels_, labels) for labels in others]))
 
@@ -158,16 +159,15 @@ def _stability(model: Any, E: Any, seed: int) -> float:
 def _stable(stability: float, k: int) -> str:
     if k == 1:
         return "One cluster holds all rows."
-    if stability >= SAME:
-        return f"{RUNS} other starts gave the same groups."
-    if stability > 0.95:
-        return f"{RUNS} other starts gave nearly the same groups (agreement {stability:.2f} of 1)."
+    if stability >= FULL_AGREEMENT:
+        return f"{N_OTHER_STARTS} other starts gave the same groups."
+    groups = "other groups"
+    remedy = ": do not lean on them"
     if stability > 0.7:
-        return f"{RUNS} other starts gave similar groups (agreement {stability:.2f} of 1)."
-    return (
-        f"{RUNS} other starts gave other groups (agreement {stability:.2f} of 1): do not lean on "
-        "them."
-    )
+        groups = "nearly the same groups" if stability > 0.95 else "similar groups"
+        remedy = ""
+    agreement = f"(agreement {stability:.2f} of 1)"
+    return f"{N_OTHER_STARTS} other starts gave {groups} {agreement}{remedy}."
 
 
 def _sizes(sizes: Array) -> str:
@@ -181,12 +181,12 @@ def _sizes(sizes: Array) -> str:
 def _real(tried: dict[int, float], k: int) -> str:
     """Return a sentence if silhouettes do not support the groups; empty if they do."""
     silhouette = tried.get(k, 1.0)
-    if silhouette >= CLEAR:
+    if silhouette >= CLEAR_SILHOUETTE:
         return ""
-    if silhouette >= DOUBTFUL:
+    if silhouette >= DOUBTFUL_SILHOUETTE:
         return (
-            f" The mean silhouette is {silhouette:.2f}, and only one above about {CLEAR} speaks "
-            "for groups: rows without any can give as much."
+            f" The mean silhouette is {silhouette:.2f}, and only one above about "
+            f"{CLEAR_SILHOUETTE} speaks for groups: rows without any can give as much."
         )
     return (
         f" The mean silhouette is {silhouette:.2f}: the groups run into each other, and the rows "

@@ -6,7 +6,7 @@ import io
 import itertools
 import tokenize
 
-LONGEST = 76  # characters that the page shows without scrolling
+MAX_LINE_LENGTH = 76  # characters that the page shows without scrolling
 
 
 def wrapped(code: str) -> str:
@@ -19,20 +19,20 @@ def _broken(line: str) -> str:
 
     One that cannot be read alone stays as it is.
     """
-    if len(line) <= LONGEST:
+    if len(line) <= MAX_LINE_LENGTH:
         return line
     indent = " " * (len(line) - len(line.lstrip()))
     places = _commas(line.strip())
     out = []
     start = 0
-    room = LONGEST - len(indent)
+    room = MAX_LINE_LENGTH - len(indent)
     text = line.strip()
     for place, following in itertools.pairwise([*places, len(text)]):
         if following - start > room:
             out.append(text[start:place])
             # the space after the comma goes
             start = place + 1
-            room = LONGEST - len(indent) - 4
+            room = MAX_LINE_LENGTH - len(indent) - 4
     out.append(text[start:])
     return f"\n{indent}    ".join([indent + out[0], *out[1:]])
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from regfactor.core.loop import Iterate, relative
 
-EVERY = 0.1  # seconds between two changes of a progress bar
+SECONDS_BETWEEN_UPDATES = 0.1  # of a progress bar
 
 
 class Console:
@@ -93,7 +93,7 @@ class _ProgressCallback:
     def __call__(self, it: Iterate[Any]) -> None:
         self.best = max(self.best, it.bound)
         self.steps = self.steps + it.steps
-        if time.monotonic() - self.last < EVERY:
+        if time.monotonic() - self.last < SECONDS_BETWEEN_UPDATES:
             return
         self.last = time.monotonic()
         gap = relative(it.objective - self.best, it.objective, 0.0)

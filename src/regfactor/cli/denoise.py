@@ -22,8 +22,8 @@ from regfactor.report.figures import bars
 from regfactor.views.two_view import TwoViewSubspace
 
 SPAN = re.compile(r"\s*(\d+)\s*:\s*(\d+)\s*$")
-HIDDEN = 0.1
-MOST = 0.9  # share of the strength that the strongest patterns carry
+HIDDEN_SHARE = 0.1  # of the cells, hidden to measure errors
+STRONG_SHARE = 0.9  # of the strength of all patterns, which the strongest ones carry
 RESULT = (
     "Every cell of the views was replaced by its reconstruction, missing cells included; other "
     "columns are as they were."
@@ -171,7 +171,7 @@ def _require_numbers(seen: Understood, names: list[str]) -> None:
 def _gain(model: Any, tables: list[Array], seed: int) -> float | None:
     """Return by how much errors in hidden cells are smaller than those of the column means."""
     random = np.random.default_rng(seed)
-    hidden = [~np.isnan(X) & (random.random(X.shape) < HIDDEN) for X in tables]
+    hidden = [~np.isnan(X) & (random.random(X.shape) < HIDDEN_SHARE) for X in tables]
     masked = [np.where(h, np.nan, X) for X, h in zip(tables, hidden, strict=True)]
     emptied = any(np.isnan(X).all(axis=0).any() for X in masked)
     if emptied or not any(h.any() for h in hidden):
@@ -193,10 +193,11 @@ def _gain(model: Any, tables: list[Array], seed: int) -> float | None:
 def _strongest(model: Any) -> str:
     """Return a sentence on how few patterns carry most of the strength, if the others are weak."""
     squares = np.sort(np.square(model.codes_).sum(axis=0))[::-1]
-    few = int(np.searchsorted(np.cumsum(squares), MOST * squares.sum())) + 1
+    few = int(np.searchsorted(np.cumsum(squares), STRONG_SHARE * squares.sum())) + 1
     if few >= len(squares):
         return ""
-    return f", of which {'one carries' if few == 1 else f'{few} carry'} {MOST:.0%} of the strength"
+    carry = "one carries" if few == 1 else f"{few} carry"
+    return f", of which {carry} {STRONG_SHARE:.0%} of the strength"
 
 
 def _sentence(gain: float | None) -> str:

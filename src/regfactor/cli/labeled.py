@@ -13,7 +13,7 @@ from regfactor.cli.statements import Statement
 from regfactor.cli.tables import Table, add_columns
 from regfactor.cli.targets import Target
 from regfactor.core.params import Array, frozen
-from regfactor.fitting.conformal import Interval
+from regfactor.fitting.conformal import PredictionInterval
 from regfactor.fitting.explanation import Explanation
 from regfactor.model_selection.candidates import Contest
 from regfactor.model_selection.conformal import Conformal
@@ -32,7 +32,7 @@ class Predicted:
     values: Array
     probabilities: Array | None = None
     sets: list[list[str]] | None = None
-    limits: Interval | None = None
+    limits: PredictionInterval | None = None
 
     def details(self, spelled: Mapping[str, Any]) -> dict[str, list[Any]]:
         """Return the columns that a labeled table gets next to its target."""

@@ -16,13 +16,13 @@ PACKAGE = Path("experiments") / "__main__.py"
 def run(job: Job, experiment: str, quick: bool, splits: int | None, jobs: int) -> None:
     """Run an experiment by its id, or name all of them."""
     folder = source()
-    if experiment == "list":
-        words = ["list"]
-    else:
-        words = ["run", experiment, "--jobs", str(jobs)]
+    words = ["list"]
     if experiment != "list":
-        words += ["--quick"] if quick else []
-        words += ["--splits", str(splits)] if splits is not None else []
+        words = ["run", experiment, "--jobs", str(jobs)]
+        if quick:
+            words.append("--quick")
+        if splits is not None:
+            words += ["--splits", str(splits)]
     code = subprocess.run(
         [sys.executable, "-m", "experiments", *words],
         cwd=folder,

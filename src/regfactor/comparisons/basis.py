@@ -18,7 +18,7 @@ from regfactor.kernels import Kernel, Linear, Precomputed
 MOST_ROWS = 4000  # up to so many rows the Gram matrix is formed
 MOST_FEATURES = 3000  # up to so many features their products are formed
 LANDMARKS = 1000  # beyond MOST_ROWS
-BLOCK = 4096  # rows of a kernel that are held at once
+BLOCK_ROWS = 4096  # rows of a kernel that are held at once
 
 
 @frozen
@@ -36,7 +36,7 @@ class Expansion:
         if self.kernel is None:
             return X @ coef
         h = np.empty((X.shape[0], coef.shape[1]), coef.dtype)
-        for rows in gen_batches(X.shape[0], BLOCK):
+        for rows in gen_batches(X.shape[0], BLOCK_ROWS):
             block = X[rows] if self.columns is None else X[rows][:, self.columns]
             h[rows] = self.kernel.gram(block, self.references, self.prepared) @ coef
         return h

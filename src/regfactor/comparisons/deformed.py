@@ -22,7 +22,7 @@ from regfactor.comparisons.basis import MOST_ROWS, Basis, dense, square_root, su
 from regfactor.comparisons.graphs import Power, conjugate_gradients
 from regfactor.core.params import Array, frozen, warn
 
-WIDTH = 256  # columns or right-hand sides that are treated at once
+BLOCK_COLUMNS = 256  # columns or right-hand sides that are treated at once
 
 
 @frozen
@@ -91,7 +91,7 @@ class PrimalSpace(Space):
         """P = gamma_A I + c F'MF."""
         F = self.basis.table
         P = np.empty((F.shape[1], F.shape[1]))
-        for block in gen_batches(F.shape[1], WIDTH):  # M F is never held whole
+        for block in gen_batches(F.shape[1], BLOCK_COLUMNS):  # M F is never held whole
             P[:, block] = dense(F.T @ (self.form @ F[:, block]))
         P = (P + P.T) * (self.intrinsic / 2)
         P[np.diag_indices(len(P))] += self.ambient
@@ -174,7 +174,7 @@ class IterativeSpace(Space):
             )
         F = self.basis.table[rows]
         G = np.empty((len(rows), len(rows)))
-        for block in gen_batches(len(rows), WIDTH):
+        for block in gen_batches(len(rows), BLOCK_COLUMNS):
             sides = dense(F[block].T)
             G[:, block] = F @ self._solve(self._quadratic, sides, self._diagonal)
         Phi, whiten = square_root((G + G.T) / 2)

@@ -24,7 +24,7 @@ from regfactor.fitting.parameters import COUNT, FINITE_POSITIVE, parametrized
 from regfactor.kernels import widths
 
 # of the form's own diagonal, whatever its units: lifts what neither a target nor the form holds
-FLOOR = 1e-13
+DIAGONAL_SHIFT_SHARE = 1e-13
 
 
 class GraphRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator, abc.ABC):
@@ -92,7 +92,7 @@ class GraphRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator, abc.ABC):
             ones = np.zeros(Q.shape[0])
             ones[rows] = 1
             diagonal = Q.diagonal()
-            added = ones + FLOOR * diagonal
+            added = ones + DIAGONAL_SHIFT_SHARE * diagonal
             added[diagonal + ones == 0] = 1  # a row without neighbors or target
             A = scipy.sparse.csr_array(Q + scipy.sparse.diags_array(added))
             side = np.zeros((Q.shape[0], len(columns)))

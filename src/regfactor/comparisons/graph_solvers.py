@@ -18,10 +18,12 @@ WEAK = (1e-2, 2.0)
 STRONG = (1e-5, 20.0)
 # steps with the weak one, after which the strong one, which can be costly, is worth its price
 PATIENCE = 300
-LIFT = 1e-9  # of the diagonal: what is smaller is lost in an incomplete factorization anyway
-AGAIN = 50  # steps after which the residual is computed anew
+DIAGONAL_SHIFT = (
+    1e-9  # of the diagonal: what is smaller is lost in an incomplete factorization anyway
+)
+RESIDUAL_PERIOD = 50  # steps after which the residual is computed anew
 MOST_ROUNDING = 1e-6  # relative residual that is taken where rounding allows no less
-SMALL = 1500  # unknowns up to which a dense factorization is the faster
+MAX_DENSE_UNKNOWNS = 1500  # unknowns up to which a dense factorization is the faster
 LAST_RESORT = 5000  # unknowns up to which it is tried where steps do not come to an end
 
 
@@ -33,7 +35,7 @@ def solve_definite(A: scipy.sparse.csr_array, B: Array, tol: float, max_iter: in
     without target. Or to the rounding of A x_j, where that is larger but still small.
     """
     ways = [conjugate_gradients]
-    if len(B) <= SMALL:
+    if len(B) <= MAX_DENSE_UNKNOWNS:
         ways = [_factored, conjugate_gradients]
     elif len(B) <= LAST_RESORT:
         ways = [conjugate_gradients, _factored]
@@ -98,7 +100,7 @@ def _descended(
         length = np.where(open_, ratio((R * D).sum(axis=0), curvature), 0)
         X += length * D
         steps += 1
-        new = B - A @ X if steps % AGAIN == 0 else R - length * AD
+        new = B - A @ X if steps % RESIDUAL_PERIOD == 0 else R - length * AD
         Z = divide(new)
         change = ((new - R) * Z).sum(axis=0)
         last = products
@@ -137,7 +139,7 @@ def preconditioner(A: scipy.sparse.csr_array, drop: float, fill: float) -> Calla
     diagonal = A.diagonal()
     root = 1 / np.sqrt(diagonal)
     scale = scipy.sparse.diags_array(root)
-    lift = scipy.sparse.diags_array(np.full(len(root), LIFT))
+    lift = scipy.sparse.diags_array(np.full(len(root), DIAGONAL_SHIFT))
     lifted = scipy.sparse.csc_array(scale @ A @ scale + lift)
     try:
         factor = spilu(

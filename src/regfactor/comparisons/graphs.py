@@ -19,7 +19,7 @@ from regfactor.core.params import Array, Params, frozen, require_count
 from regfactor.kernels import widths
 from regfactor.kernels.base import sparse_rows
 
-MEGABYTES = 64  # of distances that are held at once where scikit-learn has to form them
+DISTANCES_MEGABYTES = 64  # of distances that are held at once where scikit-learn has to form them
 
 
 @dataclass
@@ -89,7 +89,7 @@ class NeighborGraph(Params):
         k = min(int(self.n_neighbors), n - 1)
         if k == 0:
             return scipy.sparse.csr_array((n, n))
-        with config_context(working_memory=MEGABYTES):
+        with config_context(working_memory=DISTANCES_MEGABYTES):
             search = NearestNeighbors(n_neighbors=k, metric=metric).fit(table)
             distances, places = search.kneighbors()
         values = np.ones(places.shape)

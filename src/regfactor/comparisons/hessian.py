@@ -9,12 +9,14 @@ import scipy.sparse
 from sklearn.utils import gen_batches
 
 from regfactor.comparisons.graph_regression import GraphRegressor
-from regfactor.comparisons.tangents import BLOCK, Tangents, check_dimension
+from regfactor.comparisons.tangents import BLOCK_ELEMENTS, Tangents, check_dimension
 from regfactor.core.params import Array, warn
 from regfactor.fitting.parameters import FINITE_POSITIVE, parametrized
 from regfactor.kernels.base import sparse_rows
 
-FLAT = 1e-10  # of the largest singular value: directions in which a neighborhood does not extend
+FLAT_SHARE = (
+    1e-10  # of the largest singular value: directions in which a neighborhood does not extend
+)
 
 
 @parametrized
@@ -118,7 +120,7 @@ def fits_of_quadratics(U: Array) -> Array:
     terms = U / size
     products = terms[:, :, r] * terms[:, :, s]
     terms = np.concatenate([terms, products], axis=2)
-    fits = np.linalg.pinv(terms, rcond=FLAT) / size
+    fits = np.linalg.pinv(terms, rcond=FLAT_SHARE) / size
     fits[:, m:] /= size
     return fits
 
@@ -131,7 +133,7 @@ def hessian_rows(X: Array, tangents: Tangents) -> scipy.sparse.csr_array:
     # f = ... + c_rs u_r u_s: 2 c_rr on the diagonal, c_rs twice off it
     scale = np.where(r == s, 2.0, np.sqrt(2))
     blocks = []
-    for rows in gen_batches(n, max(BLOCK // (k * (m + len(r))), 1)):
+    for rows in gen_batches(n, max(BLOCK_ELEMENTS // (k * (m + len(r))), 1)):
         fits = fits_of_quadratics(tangents.coordinates(X, rows))[:, m:] * scale[:, None]
         values = np.concatenate([fits, -fits.sum(axis=2, keepdims=True)], axis=2)
         own = np.arange(n)[rows, None]

@@ -19,7 +19,7 @@ from regfactor.problems import Convex, Data
 from regfactor.solvers.base import Solver
 from regfactor.solvers.updates import update_codes, update_components
 
-SMALL = 1e-9  # of the largest code, below which an atom no longer grows lighter
+SMALLEST_CODE_SHARE = 1e-9  # of the largest code, below which an atom no longer grows lighter
 STEPS = 500  # proximal steps on the components of a stage that comes once
 
 
@@ -90,7 +90,7 @@ class Local(Solver):
         if np.ndim(rows):
             alone = data.weighted(np.square(rows).ravel())
         size = np.linalg.norm(F.codes, axis=0) * problem.gauge.norm.value(F.C)
-        least = SMALL * max(size.max(initial=0), 1e-300)
+        least = SMALLEST_CODE_SHARE * max(size.max(initial=0), 1e-300)
         ridge = PowerPenalty(2.0, 1 / np.maximum(size, least))
         codes = update_codes(alone, F.codes * rows, F.C, ridge, float(problem.alpha), self.steps)
         ball = UnitBall(problem.gauge.norm)

@@ -10,7 +10,7 @@ from sklearn.svm import SVC, LinearSVC
 from regfactor.core.params import Array, warn
 
 SHORTENINGS = 40
-PAIRS = 1000  # steps of libsvm, which moves two numbers at a time, for one of max_iter
+LIBSVM_STEPS = 1000  # steps of libsvm, which moves two numbers at a time, for one of max_iter
 
 
 def hinge(
@@ -22,7 +22,7 @@ def hinge(
 ) -> tuple[Array, float, int]:
     """min mean max(0, 1 - y (Phi v + b)) + |v|^2 through its dual, a quadratic program: libsvm."""
     size = np.sqrt(2 * len(y))
-    limit = PAIRS * max_iter
+    limit = LIBSVM_STEPS * max_iter
     if not intercept:  # liblinear: libsvm always has an offset
         machine = LinearSVC(
             C=1.0,

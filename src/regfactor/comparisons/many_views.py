@@ -23,8 +23,8 @@ from regfactor.solvers.admm import Splitting
 from regfactor.solvers.base import Solver
 
 STEPS = 50  # of the fixed point for the weights of views
-STILL = 1e-10
-LEAST = 1e-12  # weight of a view that is left at least
+SMALLEST_CHANGE = 1e-10
+SMALLEST_WEIGHT = 1e-12  # weight of a view that is left at least
 
 
 @dataclass
@@ -54,7 +54,7 @@ class ManyViews(Gauge):
 
     def at(self, eta: Array) -> Trace:
         """Return the trace norm at fixed weights: a lower bound, tight at the best weights."""
-        scales = np.array(self.bounds) / np.sqrt(np.maximum(eta, LEAST))
+        scales = np.array(self.bounds) / np.sqrt(np.maximum(eta, SMALLEST_WEIGHT))
         return Trace(np.repeat(scales, self.sizes))
 
     def shares(self, Z: Array | Factors, eta: Array) -> tuple[float, Array]:
@@ -74,7 +74,7 @@ class ManyViews(Gauge):
             if total == 0:
                 return eta
             new = shares / total
-            still = np.abs(new - eta).max() <= STILL
+            still = np.abs(new - eta).max() <= SMALLEST_CHANGE
             eta = new
             if still:
                 break
@@ -169,7 +169,7 @@ class SimplexSearch(Solver):
             yield Iterate(point, objective, bound.value, bound.rigorous, steps=self.every)
             if inner - bound.value <= self.patience * (objective - inner):
                 total, shares = gauge.shares(split.Z, eta)
-                eta = np.maximum(shares / total, LEAST) if total > 0 else eta
+                eta = np.maximum(shares / total, SMALLEST_WEIGHT) if total > 0 else eta
                 split.rescale(replace(problem, gauge=gauge.at(eta / eta.sum())))
 
 

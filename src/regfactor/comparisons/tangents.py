@@ -11,8 +11,8 @@ from sklearn.utils import gen_batches
 
 from regfactor.core.params import Array, frozen, is_number
 
-MEGABYTES = 64
-BLOCK = 2_000_000  # numbers of neighborhoods that are held at once
+DISTANCES_MEGABYTES = 64
+BLOCK_ELEMENTS = 2_000_000  # numbers of neighborhoods that are held at once
 
 
 @frozen
@@ -30,10 +30,10 @@ class Tangents:
         """Return the tangent spaces of the rows of X."""
         n, d = X.shape
         k = min(n_neighbors, n - 1)
-        with config_context(working_memory=MEGABYTES):
+        with config_context(working_memory=DISTANCES_MEGABYTES):
             places = NearestNeighbors(n_neighbors=k).fit(X).kneighbors(return_distance=False)
         frames = np.empty((n, d, dimension))
-        for rows in gen_batches(n, max(BLOCK // (k * d), 1)):
+        for rows in gen_batches(n, max(BLOCK_ELEMENTS // (k * d), 1)):
             around = np.concatenate([X[rows, None], X[places[rows]]], axis=1)
             around -= around.mean(axis=1, keepdims=True)
             frames[rows] = _leading(around, dimension)

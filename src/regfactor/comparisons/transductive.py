@@ -21,9 +21,9 @@ from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array, warn
 from regfactor.fitting.parameters import COUNT, FINITE_NON_NEGATIVE, FINITE_POSITIVE, parametrized
 
-BLOCK = 4_000_000  # numbers of a block of rows that are held at once
+BLOCK_ELEMENTS = 4_000_000  # numbers of a block of rows that are held at once
 # of conjugate gradients
-TOL = 1e-10
+CG_TOL = 1e-10
 STEPS = 10_000
 
 
@@ -146,7 +146,7 @@ class TransductiveRegression(MultiOutputMixin, RegressorMixin, KernelMachine):
         sizes = _sizes(basis)
         parts = []
         widest = max(len(rows), k * basis.table.shape[1], k * k)
-        for batch in gen_batches(len(others), max(1, BLOCK // widest)):
+        for batch in gen_batches(len(others), max(1, BLOCK_ELEMENTS // widest)):
             block = others[batch]
             products = _products(basis, block, rows)
             squares = np.maximum(sizes[block, None] + sizes[rows] - 2 * products, 0)
@@ -227,8 +227,8 @@ def _features_ridge(F: Any, Y: Array, weights: Array, center: Array) -> Array:
         return C + weighted - total * np.outer(center, center @ C)
 
     diagonal = 1 + sum_of_products(F, WF, axis=0)
-    solved = conjugate_gradients(apply, B, diagonal, TOL, STEPS)
-    if solved.residual > TOL:
+    solved = conjugate_gradients(apply, B, diagonal, CG_TOL, STEPS)
+    if solved.residual > CG_TOL:
         message = (
             f"Conjugate gradients ended at a relative residual of {solved.residual:.1e}; lower C "
             "or C_unlabeled."

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from regfactor.core.linalg import Layout, solve_columns
+from regfactor.core.linalg import EntryLayout, solve_columns
 from regfactor.core.line_search import backtrack_each
 from regfactor.core.loop import Clock
 from regfactor.core.params import Array
@@ -31,7 +31,7 @@ SHORTENING = 0.3
 MAX_SHORTENINGS = 11
 
 
-class SummingLayout(Layout, Protocol):
+class SummingLayout(EntryLayout, Protocol):
     """A layout that sums entries, too."""
 
     def column_sums(self, entries: Array) -> Array:
@@ -39,7 +39,7 @@ class SummingLayout(Layout, Protocol):
         ...
 
 
-def newton_step(g: Array, h: Array, D: Array, B: Array, ridge: Array, layout: Layout) -> Array:
+def newton_step(g: Array, h: Array, D: Array, B: Array, ridge: Array, layout: EntryLayout) -> Array:
     """Return B after one plain Newton step: the minimum, where the losses are quadratic."""
     gradient = layout.adjoint(D, g) + ridge[:, None] * B
     return B - solve_columns(D, h, ridge, gradient, layout)
@@ -51,7 +51,7 @@ def minimize_columns(
     B: Array,
     ridge: Array,
     majorant: Array,
-    layout: Layout,
+    layout: EntryLayout,
     clock: Clock | None = None,
 ) -> Array:
     """F_j(b_j) = sum_i f_ij(d_i b_j) + sum_k ridge_k b_kj^2 / 2: minimize it for every column j.

@@ -192,7 +192,7 @@ def soft(V: Array, t: float | Array) -> Array:
     return np.asarray(np.sign(V) * np.maximum(np.abs(V) - t, 0), V.dtype)
 
 
-class Layout(Protocol):
+class EntryLayout(Protocol):
     """How entries of D @ B are held; see problems.layout."""
 
     def spread(self, columns: Array) -> Array:
@@ -208,7 +208,7 @@ class Layout(Protocol):
         ...
 
 
-def solve_columns(D: Array, h: Array, ridge: Array, gradient: Array, layout: Layout) -> Array:
+def solve_columns(D: Array, h: Array, ridge: Array, gradient: Array, layout: EntryLayout) -> Array:
     """(D' diag(h_j) D + diag(ridge)) step_j = gradient_j, solved for every column j."""
     m, d = gradient.shape
     step = np.empty((m, d), np.result_type(D, h))

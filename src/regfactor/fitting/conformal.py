@@ -27,7 +27,7 @@ BLOCK_ELEMENTS = 4_000_000  # numbers that are held at once
 ROUNDING = 1e-9  # by which (n + 1) level may exceed a whole number that it equals
 
 
-class Interval(NamedTuple):
+class PredictionInterval(NamedTuple):
     """Lower and upper limits, each of the shape of the predictions."""
 
     lower: Array
@@ -280,7 +280,7 @@ def normalized_residuals(y: Any, mean: Any, width: Any = None) -> Array:
     return residuals / np.asarray(width, dtype=np.float64)
 
 
-def split_interval(mean: Any, quantile: float, width: Any = None) -> Interval:
+def split_interval(mean: Any, quantile: float, width: Any = None) -> PredictionInterval:
     """mean -+ quantile width, with `conformal_quantile` of `normalized_residuals`.
 
     Examples
@@ -293,7 +293,7 @@ def split_interval(mean: Any, quantile: float, width: Any = None) -> Interval:
     half = quantile * np.ones_like(mean)
     if width is not None:
         half = half * np.asarray(width, dtype=np.float64)
-    return Interval(mean - half, mean + half)
+    return PredictionInterval(mean - half, mean + half)
 
 
 def cross_interval(
@@ -301,7 +301,7 @@ def cross_interval(
     means: Array,
     level: float,
     widths: Array | None = None,
-) -> Interval:
+) -> PredictionInterval:
     """Return the quantiles of m_f(i)(x) -+ r_i w_f(i)(x) over all held-out rows i.
 
     The lower limit is the k-th smallest, the upper one the k-th largest, k = floor((1 - level)
@@ -326,7 +326,7 @@ def cross_interval(
     n_rows = len(means)
     rank = conformal_rank(n, level)
     if rank > n:
-        return Interval(np.full(n_rows, -np.inf), np.full(n_rows, np.inf))
+        return PredictionInterval(np.full(n_rows, -np.inf), np.full(n_rows, np.inf))
     lower = np.empty(n_rows)
     upper = np.empty(n_rows)
     step = max(1, BLOCK_ELEMENTS // n)
@@ -338,7 +338,7 @@ def cross_interval(
             half = scores * widths[block][:, fold_of_score]
         lower[block] = np.partition(centers - half, n - rank, axis=1)[:, n - rank]
         upper[block] = np.partition(centers + half, rank - 1, axis=1)[:, rank - 1]
-    return Interval(lower, upper)
+    return PredictionInterval(lower, upper)
 
 
 def check_level(level: float) -> None:

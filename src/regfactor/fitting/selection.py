@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from regfactor.core.factors import TINY_ATOM, FactorPoint, Factors, rebalance
 from regfactor.core.loop import Clock, Limits
-from regfactor.core.params import Array, UnsupportedProblem, choose, warn
+from regfactor.core.params import Array, UnsupportedProblem, warn
 from regfactor.fitting.fallback import CannotSelect
 from regfactor.fitting.scoring import TINY_RIDGE, Scoring
 from regfactor.penalties import SquaredL2
@@ -33,7 +33,6 @@ MAX_DEBIASED_RANK = 30
 PRIOR_STRENGTHS = 10.0 ** np.arange(-3, 0.75, 0.5)
 FIRST_PRIOR_PLACE = 4  # position among them at which the search begins: a tenth
 PRIOR = "prior"
-RULES = {"min": "min", "1se": "1se"}
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,6 @@ def select_alpha(
     with the strength. Under a prior of the codes atoms may be many, and its strength is chosen
     along.
     """
-    choose(rule, RULES, "rule")
     fitted, held = _parted(problem.at(problem.alpha_max() or 1.0), validation)
     alphas = np.geomspace(1.0, SMALLEST_ALPHA_SHARE, N_ALPHAS) * fitted.alpha_max()
     if not alphas[0] > 0:

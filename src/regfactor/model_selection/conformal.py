@@ -18,7 +18,7 @@ from sklearn.utils.validation import _check_method_params, check_consistent_leng
 
 from regfactor.core.params import Array, frozen, warn
 from regfactor.fitting.conformal import (
-    Interval,
+    PredictionInterval,
     check_level,
     labels_needed,
     too_few_labels_message,
@@ -321,7 +321,7 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
         return self.scoring_.sets(self.folds_, X, level, self._prediction_seed)
 
     @available_if(_is_regressor)  # type: ignore[untyped-decorator]
-    def predict_interval(self, X: Any, level: float | None = None) -> Interval:
+    def predict_interval(self, X: Any, level: float | None = None) -> PredictionInterval:
         """Return lower and upper limits: `lower, upper = model.predict_interval(X)`.
 
         Parameters
@@ -332,14 +332,14 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
 
         Returns
         -------
-        Interval
+        PredictionInterval
             The arrays `lower` and `upper`, each of the shape of `predict(X)`.
         """
         level = self._checked_level(level)
         limits = self.scoring_.interval(self.folds_, X, level)
         if not self._one_target:
             return limits
-        return Interval(limits.lower[:, 0], limits.upper[:, 0])
+        return PredictionInterval(limits.lower[:, 0], limits.upper[:, 0])
 
     def why_not(self, level: float | None = None) -> str:
         """Return why sets or intervals cannot be given at a level; empty if they can."""

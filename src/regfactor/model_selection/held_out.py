@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 
 from regfactor.core.params import Array, frozen
 from regfactor.fitting.conformal import (
-    Interval,
+    PredictionInterval,
     adaptive_scores,
     adaptive_sets,
     conformal_quantile,
@@ -138,7 +138,7 @@ class ResidualScores:
         scores = normalized_residuals(y, found.mean, found.width)
         return HeldOut(model, rows, found.mean, scores, found.width)
 
-    def interval(self, folds: Sequence[HeldOut], X: Any, level: float) -> Interval:
+    def interval(self, folds: Sequence[HeldOut], X: Any, level: float) -> PredictionInterval:
         """Return the limits of new rows, a column for each target."""
         predicted = [self.predicted(fold.estimator, X) for fold in folds]
         means = np.stack([own.mean for own in predicted], axis=1)
@@ -152,7 +152,7 @@ class ResidualScores:
             limits.append(_limits(residuals, means[:, :, target], width, level))
         lower = np.column_stack([own.lower for own in limits])
         upper = np.column_stack([own.upper for own in limits])
-        return Interval(lower, upper)
+        return PredictionInterval(lower, upper)
 
     def mean_size(self, folds: Sequence[HeldOut], level: float) -> float:
         """Return the mean width of the intervals of the held-out rows, over all targets."""
@@ -164,7 +164,9 @@ class ResidualScores:
         return 2 * float((quantiles * widths).mean())
 
 
-def _limits(residuals: list[Array], means: Array, widths: Array | None, level: float) -> Interval:
+def _limits(
+    residuals: list[Array], means: Array, widths: Array | None, level: float
+) -> PredictionInterval:
     """Return the limits of one target; `means` and `widths` have a column for each fold."""
     if len(residuals) > 1:
         return cross_interval(residuals, means, level, widths)

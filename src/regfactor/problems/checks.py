@@ -29,7 +29,7 @@ def check_table(X: Array, observed: Array) -> None:
 
 
 def entry_weights(observed: Array, weights: Array | None, dtype: Any) -> Array | None:
-    """Return weights of entries with zeros at holes, or None where all are one."""
+    """Return weights of entries with zeros at missing entries, or None where all are one."""
     if weights is None:
         if observed.all():
             return None

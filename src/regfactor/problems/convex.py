@@ -35,7 +35,7 @@ DOUGLAS_RACHFORD = "regfactor.solvers.douglas_rachford:DouglasRachford"
 ADMM = "regfactor.solvers.admm:Admm"
 FISTA = "regfactor.solvers.fista:Fista"
 LARGE_TABLE = 10_000  # entries from which on proximal steps in factors are the fastest
-CONSTANT = 1e-12  # relative spread below which numbers are the same
+MAX_CONSTANT_SPREAD = 1e-12  # relative spread below which numbers are the same
 # names of cached properties that are the same for every alpha
 INDEPENDENT_OF_ALPHA = (
     "row_curvature",
@@ -116,9 +116,9 @@ class Convex(Problem[FactorPoint]):
         if data.complete and np.ndim(scale) == 0:
             return float(scale) ** 2
         h = data.hessian(np.zeros(data.shape, data.dtype)) * np.square(scale)
-        if np.ptp(h, axis=1).max() > CONSTANT * h.max():
+        if np.ptp(h, axis=1).max() > MAX_CONSTANT_SPREAD * h.max():
             return None
-        if np.ptp(h) <= CONSTANT * h.max():
+        if np.ptp(h) <= MAX_CONSTANT_SPREAD * h.max():
             return float(h[0, 0])
         return h[:, 0]
 
@@ -200,10 +200,7 @@ class Convex(Problem[FactorPoint]):
 
     def predictor(self, Z: Array | Factors, B: Array | None) -> Array:
         """map(Z) + D B at the entries of the table."""
-        mapped = self.mapped(Z)
-        if self.design is None or B is None:
-            return mapped
-        return mapped + self.data.layout.apply(self.design.D, B)
+        return self.predictor_from(self.mapped(Z), B)
 
     def predictor_from(self, mapped: Array, B: Array | None) -> Array:
         """map(Z) + D B for a given map(Z)."""
@@ -260,15 +257,10 @@ class Convex(Problem[FactorPoint]):
             return None
         layout = self.data.layout
         P = mapped + layout.apply(design.D, B)
-        B = newton_step(
-            self.data.gradient(P),
-            self.data.hessian(P),
-            design.D,
-            B,
-            design.strengths,
-            layout,
-        )
-        return design.kept(B) if design.columns is not None else B
+        g = self.data.gradient(P)
+        h = self.data.hessian(P)
+        B = newton_step(g, h, design.D, B, design.strengths, layout)
+        return B if design.columns is None else design.kept(B)
 
     def _joint_coefficients(self, design: Design, mapped: Array, B: Array) -> Array:
         """Return the best B at given map(Z) for a loss that couples its columns."""

@@ -389,7 +389,8 @@ class Data:
         Z = self.layout.entries(Z)
         total = 0.0
         for t in self.pieces:
-            total += float(t.weigh(t.loss.value(t.at(Z), t.x)).sum(dtype=np.float64))
+            losses = t.weigh(t.loss.value(t.at(Z), t.x))
+            total += float(losses.sum(dtype=np.float64))
         return total
 
     def smallest_loss(self) -> float:

@@ -20,8 +20,8 @@ class Design:
 
     Rows of B without ridge are free, and the dual then needs D'Y = 0.
 
-    `columns` marks the columns of the table have the term at all; B is zero in the others, whose
-    Y is free.
+    `columns` marks the columns of the table that have the term; in the others B is zero, and Y is
+    not constrained.
     """
 
     D: Array
@@ -74,10 +74,8 @@ class Design:
     def annihilate(self, Y: Array, h: Array, layout: Layout) -> Array:
         """Return Y - H D (D'HD)^-1 D'Y over the free rows, so that D'Y = 0 there.
 
-        All at the entries.
-
-        Weighting by the curvature moves most where the conjugate has most room; plain centring can
-        leave its domain.
+        Y and the curvature h are given at the entries. Weighting by h moves Y most where it is
+        farthest from the ends of the domain of L*; plain centring can leave that domain.
         """
         free = self.strengths == 0
         if not free.any():
@@ -87,42 +85,43 @@ class Design:
             return np.where(layout.spread(self.columns), everywhere, Y)
         D = self.D[:, free]
         for _ in range(2):  # the second round removes the rounding of the first
-            away = solve_columns(D, h, np.zeros(D.shape[1], D.dtype), layout.adjoint(D, Y), layout)
+            no_ridge = np.zeros(D.shape[1], D.dtype)
+            away = solve_columns(D, h, no_ridge, layout.adjoint(D, Y), layout)
             Y = Y - h * layout.apply(D, away)
-        left = np.abs(layout.adjoint(D, Y)) > np.finfo(Y.dtype).eps ** 0.75 * layout.adjoint(
-            np.abs(D),
-            np.abs(Y),
-        )
+        rounding = np.finfo(Y.dtype).eps ** 0.75
+        sizes = layout.adjoint(np.abs(D), np.abs(Y))
+        left = np.abs(layout.adjoint(D, Y)) > rounding * sizes
         if not left.any():
             return Y
-        # columns without room to move
-        return np.where(layout.spread(left.any(axis=0)), self.shrunk_to_orthogonal(Y, layout), Y)
+        # columns whose curvature is zero where Y would have to move
+        stuck = layout.spread(left.any(axis=0))
+        return np.where(stuck, self.shrunk_to_orthogonal(Y, layout), Y)
 
     def shrunk_to_orthogonal(self, Y: Array, layout: Layout) -> Array:
         """Return Y with parts of it shrunk until D'Y = 0 over the free rows.
 
-        Nothing leaves the domain of L* so.
-
-        With one regressor it is the heavier side of every column, with several everything.
+        Shrinking keeps Y in the domain of L*. With one regressor, the larger of the positive and
+        negative parts of each column is shrunk; with several, Y becomes zero.
         """
         D = self.D[:, self.strengths == 0]
         if not D.shape[1]:
             return Y
         if D.shape[1] == 1:
-            leveled = _balanced_columns(Y, D, layout)
+            shrunk = _balanced_columns(Y, D, layout)
         else:
-            leveled = np.zeros_like(Y)
+            shrunk = np.zeros_like(Y)
         if self.columns is None:
-            return leveled
-        return np.where(layout.spread(self.columns), leveled, Y)
+            return shrunk
+        return np.where(layout.spread(self.columns), shrunk, Y)
 
     def dual_cost(self, Y: Array, layout: Layout) -> float:
         """Return sum |(D'Y)_i|^2 / (2 ridge_i) over the penalized rows."""
-        held = self.strengths > 0
-        if not held.any():
+        penalized = self.strengths > 0
+        if not penalized.any():
             return 0.0
-        pulled = self.kept(layout.adjoint(self.D[:, held], Y))
-        return float((np.square(pulled).sum(axis=1) / self.strengths[held]).sum()) / 2
+        products = self.kept(layout.adjoint(self.D[:, penalized], Y))
+        squares = np.square(products).sum(axis=1)
+        return float((squares / self.strengths[penalized]).sum()) / 2
 
 
 def _balanced_columns(Y: Array, D: Array, layout: Layout) -> Array:

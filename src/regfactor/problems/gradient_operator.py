@@ -17,7 +17,7 @@ from regfactor.problems.layout import Layout
 LARGEST_GRAM = 4000  # rows of a Gram matrix that is formed and factorized to prove a norm
 SMALLEST_LANCZOS = 50  # rows below which an iteration has no room, and nothing to gain
 LARGEST_EIGH = 700  # rows up to which a direct eigendecomposition is faster than an iterative one
-MANY = 2_000_000  # entries beyond which an iteration is faster than a Gram matrix
+MAX_GRAM_ENTRIES = 2_000_000  # entries beyond which an iteration is faster than a Gram matrix
 INFLATION = 1 + 1e-6  # an iterative singular value is a lower estimate
 
 
@@ -86,7 +86,7 @@ class GradientOperator:
 
         By a small Gram matrix it is.
         """
-        if min(self.shape) > LARGEST_EIGH or self.entries.size > MANY:
+        if min(self.shape) > LARGEST_EIGH or self.entries.size > MAX_GRAM_ENTRIES:
             return self.norm(), False
         return self._norm_by_gram(), True
 

@@ -18,17 +18,18 @@ from regfactor.core.factors import Factors
 from regfactor.core.linalg import gram
 from regfactor.core.params import Array, frozen
 
-BLOCK = 2_000_000  # numbers of gathered factors held at once
-SHEET = 500_000  # numbers of a dense block of rows held at once; it should stay in the cache
+GATHERED_ELEMENTS = 2_000_000  # numbers of gathered factors held at once
+BLOCK_ELEMENTS = 500_000  # numbers of a dense block of rows, which should stay in the cache
 # columns up to which a Gram matrix is summed over dense blocks, which needs no second copy
-NARROW_GRAM = 1000
-NARROW = 4  # vectors at once from which on dense blocks pay
-SPARSE_BELOW = 0.06  # share of observed entries below which gathering beats dense blocks of rows
+MAX_BLOCK_GRAM = 1000
+MIN_BLOCK_VECTORS = 4  # vectors multiplied at once from which on dense blocks are faster
+# share of observed entries from which on dense blocks of rows are faster than gathering
+MIN_BLOCK_DENSITY = 0.06
 
 
 @dataclass(frozen=True)
 class Dense:
-    """Entries are an n x d array; holes are entries of weight zero."""
+    """Entries are an n x d array; missing ones have weight zero."""
 
     shape: tuple[int, int]
     sparse = False
@@ -128,13 +129,13 @@ class Pattern:
     @property
     def dense(self) -> bool:
         """Whether dense blocks of rows are faster than gathering entry by entry."""
-        return self.density >= SPARSE_BELOW
+        return self.density >= MIN_BLOCK_DENSITY
 
     def entries(self, Z: Any) -> Array:
         """Return Z (factors, a matrix of this pattern, or entries) at the stored entries."""
         if isinstance(Z, Factors):
             if self.dense:
-                return self._from_sheets(Z)
+                return self._from_blocks(Z)
             return self._gathered(Z)
         if isinstance(Z, np.ndarray):
             return Z
@@ -145,31 +146,32 @@ class Pattern:
         Phi = np.ascontiguousarray(F.codes)
         Ct = np.ascontiguousarray(F.C.T)
         out = np.empty(len(self.indices), np.result_type(Phi, Ct))
-        chunk = max(BLOCK // max(F.rank, 1), 1)
+        chunk = max(GATHERED_ELEMENTS // max(F.rank, 1), 1)
         for start in range(0, len(out), chunk):
             part = slice(start, start + chunk)
-            # a batch of row-times-column products is one matmul, faster than einsum over gathered
-            # rows
-            out[part] = np.matmul(Phi[self.rows[part], None, :], Ct[self.indices[part], :, None])[
-                :,
-                0,
-                0,
-            ]
+            # a batch of row-times-column products is one matmul, faster than einsum
+            codes = Phi[self.rows[part], None, :]
+            components = Ct[self.indices[part], :, None]
+            out[part] = np.matmul(codes, components)[:, 0, 0]
         return out
 
-    def _from_sheets(self, F: Factors) -> Array:
+    def _from_blocks(self, F: Factors) -> Array:
         """Multiply dense blocks of rows and take what is stored."""
         out = np.empty(len(self.indices), np.result_type(F.Phi, F.C))
-        for rows, part in self._sheets:
+        for rows, part in self._row_blocks:
             np.take(F.codes[rows] @ F.C, self._places[part], out=out[part])
         return out
 
+    @property
+    def _height(self) -> int:
+        """The number of rows of a dense block."""
+        return max(BLOCK_ELEMENTS // self.shape[1], 1)
+
     @cached_property
-    def _sheets(self) -> list[tuple[slice, slice]]:
+    def _row_blocks(self) -> list[tuple[slice, slice]]:
         """Blocks of rows that are small enough to be held densely, and their entries."""
-        height = max(SHEET // self.shape[1], 1)
-        starts = range(0, self.shape[0], height)
-        blocks = [slice(start, min(start + height, self.shape[0])) for start in starts]
+        starts = range(0, self.shape[0], self._height)
+        blocks = [slice(start, min(start + self._height, self.shape[0])) for start in starts]
         return [(rows, slice(self.indptr[rows.start], self.indptr[rows.stop])) for rows in blocks]
 
     @cached_property
@@ -178,23 +180,22 @@ class Pattern:
         return self._places_of(slice(None))
 
     def _places_of(self, part: slice) -> Array:
-        height = max(SHEET // self.shape[1], 1)
-        return (self.rows[part] % height).astype(np.intp) * self.shape[1] + self.indices[part]
+        rows = (self.rows[part] % self._height).astype(np.intp)
+        return rows * self.shape[1] + self.indices[part]
 
     def _filled(self, entries: Array) -> Iterator[tuple[slice, Array]]:
         """Yield dense blocks of rows with the entries in place and zeros elsewhere.
 
-        Each is gone at the next.
+        All use the same memory, so that each is valid until the next.
         """
-        height = min(max(SHEET // self.shape[1], 1), self.shape[0])
-        sheet = np.zeros((height, self.shape[1]), entries.dtype)
-        flat = sheet.ravel()
-        for rows, part in self._sheets:
-            # kept for tables that are multiplied in this way all the time, made anew for those that
-            # are seldom
+        height = min(self._height, self.shape[0])
+        filled = np.zeros((height, self.shape[1]), entries.dtype)
+        flat = filled.ravel()
+        for rows, part in self._row_blocks:
+            # kept in memory only for tables that are always multiplied in this way
             places = self._places[part] if self.dense else self._places_of(part)
             flat[places] = entries[part]
-            yield rows, sheet[: rows.stop - rows.start]
+            yield rows, filled[: rows.stop - rows.start]
             flat[places] = 0
 
     def matrix(self, entries: Array) -> Any:
@@ -219,8 +220,8 @@ class Pattern:
 
     def adjoint(self, D: Array, entries: Array) -> Array:
         """D' times the matrix of entries."""
-        if self.dense and D.shape[1] >= NARROW:
-            return self._summed(entries, lambda rows, sheet: D[rows].T @ sheet)
+        if self.dense and D.shape[1] >= MIN_BLOCK_VECTORS:
+            return self._summed(entries, lambda rows, filled: D[rows].T @ filled)
         return (self.matrix(entries).T @ D).T
 
     def apply(self, D: Array, B: Array) -> Array:
@@ -231,11 +232,11 @@ class Pattern:
 
     def times(self, entries: Array, B: Array) -> Array:
         """Return the matrix of entries times B."""
-        if not self.dense or B.shape[1] < NARROW:
+        if not self.dense or B.shape[1] < MIN_BLOCK_VECTORS:
             return self.matrix(entries) @ B
         out = np.empty((self.shape[0], B.shape[1]), np.result_type(entries, B))
-        for rows, sheet in self._filled(entries):
-            np.matmul(sheet, B, out=out[rows])
+        for rows, filled in self._filled(entries):
+            np.matmul(filled, B, out=out[rows])
         return out
 
     def gram(self, entries: Array) -> Array:
@@ -243,17 +244,17 @@ class Pattern:
 
         Its upper triangle counts.
         """
-        if not self.dense and self.shape[1] > NARROW_GRAM:
+        if not self.dense and self.shape[1] > MAX_BLOCK_GRAM:
             return gram(self.matrix(entries))
         total = np.zeros((self.shape[1], self.shape[1]), order="F")
-        for _, sheet in self._filled(entries.astype(np.float64, copy=False)):
-            total = scipy.linalg.blas.dsyrk(1.0, sheet.T, beta=1.0, c=total, overwrite_c=True)
+        for _, filled in self._filled(entries.astype(np.float64, copy=False)):
+            total = scipy.linalg.blas.dsyrk(1.0, filled.T, beta=1.0, c=total, overwrite_c=True)
         return total
 
     def grams(self, entries: Array, pairs: Array, block: slice) -> Array:
         """Return the sums of pairs over rows, weighted by the entries of a block of columns."""
         if self.dense:
-            return self._summed(entries, lambda rows, sheet: pairs[rows].T @ sheet[:, block]).T
+            return self._summed(entries, lambda rows, filled: pairs[rows].T @ filled[:, block]).T
         if len(range(*block.indices(self.shape[1]))) == self.shape[1]:
             return self.matrix(entries).T @ pairs
         indptr, rows, order = self._by_columns
@@ -281,33 +282,24 @@ class Pattern:
 
     def _summed(self, entries: Array, of: Callable[[slice, Array], Array]) -> Array:
         """Sum a function of the dense blocks of rows."""
-        return np.asarray(sum(of(rows, sheet) for rows, sheet in self._filled(entries)))
+        return np.asarray(sum(of(rows, filled) for rows, filled in self._filled(entries)))
 
     @cached_property
     def _by_columns(self) -> tuple[Array, Array, Array]:
-        """The same pattern by columns.
-
-        Pointers, row indices, and the order in which its entries are stored here.
-        """
-        count = np.arange(len(self.indices), dtype=self.indices.dtype)
-        marked = scipy.sparse.csr_array(
-            (count, self.indices, self.indptr),
-            shape=self.shape,
-        ).tocsc()
-        return marked.indptr, marked.indices, marked.data
+        """The pattern by columns: pointers, rows, and the position of each entry in this one."""
+        positions = np.arange(len(self.indices), dtype=self.indices.dtype)
+        by_columns = self.matrix(positions).tocsc()
+        return by_columns.indptr, by_columns.indices, by_columns.data
 
     @cached_property
-    def T(self) -> Turned:
+    def T(self) -> TransposedPattern:
         """The same entries, in the same order, seen as the transposed table."""
-        return Turned(self)
+        return TransposedPattern(self)
 
 
 @frozen
-class Turned:
-    """A pattern with rows and columns in exchanged roles.
-
-    The entries stay in the order of the pattern.
-    """
+class TransposedPattern:
+    """A pattern seen as that of the transposed table; entries stay in the order of the pattern."""
 
     pattern: Pattern
     sparse = True
@@ -375,4 +367,4 @@ class Turned:
         return self.pattern.row_grams(entries, pairs, block)
 
 
-Layout = Dense | Pattern | Turned
+Layout = Dense | Pattern | TransposedPattern

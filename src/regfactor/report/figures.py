@@ -49,10 +49,10 @@ STYLE = {
     "axes.unicode_minus": True,
 }
 # inches: of a figure, and of a bar in it
-WIDTH = 4.1
-ROW = 0.24
+FIGURE_WIDTH = 4.1
+ROW_HEIGHT = 0.24
 MOST_BARS = 20
-LONGEST = 24
+MAX_NAME_LENGTH = 24
 MOST_POINTS = 3000  # drawn of a cloud: a page should open at once
 
 
@@ -64,7 +64,7 @@ def _drawing(height: float) -> Iterator[tuple[Any, Any]]:
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(STYLE):  # type: ignore[arg-type]
-        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        figure = Figure(figsize=(FIGURE_WIDTH, height), layout="constrained")
         FigureCanvasSVG(figure)
         yield figure, figure.add_subplot()
 
@@ -102,7 +102,7 @@ def bars(
     sizes = np.asarray(values, float)[:MOST_BARS]
     others = None if marks is None else np.asarray(marks, float)[:MOST_BARS]
     y = np.arange(len(names))[::-1]
-    height = 0.75 + ROW * len(names)
+    height = 0.75 + ROW_HEIGHT * len(names)
     if others is not None:
         height += 0.25
     with _drawing(height) as (figure, axes):
@@ -279,9 +279,9 @@ def convergence(steps: Sequence[int], gaps: Sequence[float]) -> str:
 def short(name: Any) -> str:
     """Return a name that fits next to a figure."""
     text = str(name)
-    if len(text) <= LONGEST:
+    if len(text) <= MAX_NAME_LENGTH:
         return text
-    return text[: LONGEST - 1] + "…"
+    return text[: MAX_NAME_LENGTH - 1] + "…"
 
 
 def _sample(n: int, most: int, seed: int) -> Array:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 # sizes between which a number is written out
-LEAST = 1e-4
-MOST = 1e12
-CLOSEST = 1e-6  # share below which gaps are not distinguished
+SMALLEST_PLAIN = 1e-4
+LARGEST_PLAIN = 1e12
+SMALLEST_GAP_SHOWN = 1e-6  # share below which gaps are not distinguished
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -15,7 +15,7 @@ def number(value: float, digits: int = 3) -> str:
     if not math.isfinite(value):
         return "–"
     rounded = float(f"{value:.{digits}g}")
-    if rounded and not LEAST <= abs(rounded) < MOST:
+    if rounded and not SMALLEST_PLAIN <= abs(rounded) < LARGEST_PLAIN:
         return f"{rounded:.{digits}g}"
     places = 0
     if rounded:
@@ -31,6 +31,6 @@ def at_most(share: float) -> str:
 
     The least one is 0.0001%.
     """
-    percents = 100 * max(share, CLOSEST)
+    percents = 100 * max(share, SMALLEST_GAP_SHOWN)
     unit = 10.0 ** (math.floor(math.log10(percents)) - 1)
     return f"{number(math.ceil(percents / unit * (1 - 1e-12)) * unit, 2)}%"

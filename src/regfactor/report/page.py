@@ -20,7 +20,7 @@ NAMES = re.compile(r'(\bid="|url\(#|href="#)')  # where a figure names a part of
 NUMERIC = re.compile(r"[-+−]?[\d.,]+([eE][-+]?\d+)?\s?(%|±.*)?$")
 
 
-class Block(abc.ABC):
+class PageBlock(abc.ABC):
     """A part of a section."""
 
     @abc.abstractmethod
@@ -29,7 +29,7 @@ class Block(abc.ABC):
 
 
 @dataclass(frozen=True)
-class Text(Block):
+class Text(PageBlock):
     """A paragraph."""
 
     text: str
@@ -39,7 +39,7 @@ class Text(Block):
 
 
 @dataclass(frozen=True)
-class Note(Block):
+class Note(PageBlock):
     """A highlighted paragraph."""
 
     text: str
@@ -49,7 +49,7 @@ class Note(Block):
 
 
 @dataclass(frozen=True)
-class Code(Block):
+class Code(PageBlock):
     """Something to type or to run."""
 
     text: str
@@ -63,7 +63,7 @@ class Code(Block):
 
 
 @dataclass(frozen=True)
-class Grid(Block):
+class Grid(PageBlock):
     """A table; columns of numbers are aligned right."""
 
     head: Sequence[str]
@@ -85,7 +85,7 @@ class Grid(Block):
 
 
 @dataclass(frozen=True)
-class Figure(Block):
+class Figure(PageBlock):
     """A drawing in SVG with its caption, which describes it."""
 
     svg: str
@@ -104,7 +104,7 @@ class Section:
     """A heading and its blocks."""
 
     heading: str
-    blocks: Sequence[Block]
+    blocks: Sequence[PageBlock]
 
     def html(self, numbers: Iterator[int]) -> str:
         """Return its HTML; every block takes a number of the page."""

@@ -1,7 +1,4 @@
-"""ADMM: the prox of the loss in one half step, the prox of the gauge in the other (Boyd et al.
-
-2011).
-"""
+"""ADMM (Boyd et al. 2011): the prox of the loss in one half step, of the gauge in the other."""
 
 from __future__ import annotations
 
@@ -19,19 +16,19 @@ from regfactor.penalties import Trace
 from regfactor.problems import Bound, Convex
 from regfactor.solvers.base import Solver
 
-RATIO = 3.0  # residuals further apart than this make the penalty change
-CHANGES = 60
-SPARE = 5  # columns of the block beyond the rank, in which new directions grow
+MAX_RESIDUAL_RATIO = 3.0  # residuals further apart than this make the penalty change
+MAX_PENALTY_CHANGES = 60
+SPARE_COLUMNS = 5  # columns of the block beyond the rank, in which new directions grow
 # steps after which the block is made exact again: what it misses is missed by the dual point too
-REFRESH = 40
-# a block pays in tables of so many columns, as long as so many blocks fit next to each other
-WIDE = 64
-NARROW = 3
+BLOCK_LIFETIME = 40
+# a block is faster than the whole matrix from so many columns on, and so many times its own
+MIN_COLUMNS = 64
+MIN_COLUMN_RATIO = 3
 # of so many examinations, one compares the two kinds of dual point, and one looks at the loss step
-BOTH = 4
-# share of the gap that the point of the loss step must leave at most to stand for the current point
-FAR = 0.25
-CUT = 0.1  # share of what it leaves by which it may become worse for a lower rank
+EXAMINATION_PERIOD = 4
+# share of the gap that the point of the loss step may leave, to be taken for the current point
+MAX_GAP_LEFT = 0.25
+MAX_RANK_LOSS = 0.1  # share of that gap by which the point may become worse for a lower rank
 
 
 @dataclass
@@ -129,7 +126,8 @@ class Splitting:
         self.gauge, self.e = problem.gauge.without_column_scale()
         self.s = self.e * problem.map.diagonal
         self.Q = Z / self.e
-        self.F = Factors(self.F.Phi, np.linalg.lstsq(self.F.Phi, self.Q, rcond=None)[0])
+        C, *_ = np.linalg.lstsq(self.F.Phi, self.Q, rcond=None)
+        self.F = Factors(self.F.Phi, C)
         self.U = -dual * self.s / self.rho
         self.svt = Thresholding()
 
@@ -160,7 +158,7 @@ class Splitting:
             B = self.B = problem.best_coefficients(Z, B)
         objective = problem.objective(F, B)
         self.examined += 1
-        both = smooth and self.examined % BOTH == 1
+        both = smooth and self.examined % EXAMINATION_PERIOD == 1
         # the dual point is the multiplier or the gradient: which was better when both were tried
         if both or not self.use_gradient:
             bound = problem.bound(self.dual)
@@ -182,20 +180,15 @@ class Splitting:
         lost in rounding.
         """
         F, B, objective, bound = self.examine()
-        if self.problem.data.dtype != np.float64 or (
-            not self.use_loss_step and self.examined % BOTH != 2
-        ):
+        look = self.use_loss_step or self.examined % EXAMINATION_PERIOD == 2
+        if self.problem.data.dtype != np.float64 or not look:
             return F, B, objective, bound
-        found = self._of_loss_step(
-            self.problem.alpha * self.problem.gauge.cost(F),
-            B,
-            objective,
-            bound.value,
-        )
+        cost = self.problem.alpha * self.problem.gauge.cost(F)
+        found = self._of_loss_step(cost, B, objective, bound.value)
         self.use_loss_step = found is not None
         if found is None:
-            return (F, B, objective, bound)
-        return (*found, bound)
+            return F, B, objective, bound
+        return *found, bound
 
     def _of_loss_step(
         self,
@@ -210,7 +203,7 @@ class Splitting:
         looked at first.
         """
         problem = self.problem
-        enough = bound + FAR * (objective - bound)
+        enough = bound + MAX_GAP_LEFT * (objective - bound)
         Z = self.W * self.e
         if problem.data.smooth:
             B = problem.best_coefficients(Z, B)
@@ -223,15 +216,19 @@ class Splitting:
             return None
         low = 0
         high = len(s)
-        most = here + CUT * (here - bound)
+        most = here + MAX_RANK_LOSS * (here - bound)
         F = Factors(U * s, Vt * self.e)
         value = here
         while high - low > 1:  # fewer leading directions, as long as they are as good
             k = (low + high) // 2
             shorter = Factors(U[:, :k] * s[:k], Vt[:k] * self.e)
             at = problem.objective(shorter, B)
-            low, high = (low, k) if at <= most else (k, high)
-            F, value = (shorter, at) if at <= most else (F, value)
+            if at <= most:
+                high = k
+                F = shorter
+                value = at
+            else:
+                low = k
         return F, B, value
 
     def _gauge_step(self, W: Array) -> Factors:
@@ -243,23 +240,26 @@ class Splitting:
             or t <= GRAM_LIMIT * np.linalg.norm(W)
         ):
             return self.gauge.prox(W, t)
-        turned = W.shape[0] < W.shape[1]
         scale = float(self.gauge.scale)
-        left, sizes, right = self.svt(np.ascontiguousarray(W.T) if turned else W, t / scale)
-        left, right = (right, left) if turned else (left, right)
+        if W.shape[0] < W.shape[1]:
+            right, sizes, left = self.svt(np.ascontiguousarray(W.T), t / scale)
+        else:
+            left, sizes, right = self.svt(W, t / scale)
         return Factors(left * (sizes / scale), np.ascontiguousarray(right.T) * scale)
 
     def _balance(self, W: Array, last: Array) -> None:
-        if self.changes >= CHANGES:
+        if self.changes >= MAX_PENALTY_CHANGES:
             return
-        # measured against the data where Q itself is next to nothing, or rho would grow without end
+        # relative to the data where Q itself is nearly zero, or rho would grow without bound
         size = max(float(np.linalg.norm(W)), float(np.linalg.norm(self.Q)), self.least, 1e-300)
         primal = float(np.linalg.norm(W - self.Q)) / size
-        dual = float(np.linalg.norm(self.Q - last)) / max(float(np.linalg.norm(self.U)), 1e-300)
-        if not (primal > RATIO * dual or dual > RATIO * primal):
+        scaled = max(float(np.linalg.norm(self.U)), 1e-300)
+        dual = float(np.linalg.norm(self.Q - last)) / scaled
+        if not (primal > MAX_RESIDUAL_RATIO * dual or dual > MAX_RESIDUAL_RATIO * primal):
             return
         factor = 1 + 3 / (1 + 0.4 * self.changes)
-        factor = factor if primal > dual else 1 / factor
+        if primal <= dual:
+            factor = 1 / factor
         self.changes += 1
         self.rho = self.rho * factor
         self.U = self.U / factor
@@ -269,11 +269,11 @@ class Splitting:
 class Thresholding:
     """Singular value thresholding in a block of right singular vectors kept between steps.
 
-    W stands upright, and t is no less than a millionth of its norm: Gram matrices lose what is much
-    smaller.
+    W has at least as many rows as columns, and t is at least a millionth of its norm: a Gram
+    matrix loses singular values that are much smaller.
     """
 
-    age: int = REFRESH
+    age: int = BLOCK_LIFETIME
     block: Any = None
     norm: float = 0.0
 
@@ -282,13 +282,15 @@ class Thresholding:
         """Return the thresholding whose first matrices are multiples of X."""
         values, V = spectrum(X)
         norm = float(values[0])
-        return Thresholding(0, V[:, : int((values > norm / 3).sum()) + SPARE], norm)
+        k = int((values > norm / 3).sum())
+        return Thresholding(0, V[:, : k + SPARE_COLUMNS], norm)
 
     def __call__(self, W: Array, t: float) -> tuple[Array, Array, Array]:
         """Return left vectors, values - t and right vectors of the singular values of W above t."""
         self.age += 1
         exact = True
-        if self.age < REFRESH and W.shape[1] >= max(WIDE, NARROW * self.block.shape[1]):
+        fresh = self.age < BLOCK_LIFETIME
+        if fresh and W.shape[1] >= max(MIN_COLUMNS, MIN_COLUMN_RATIO * self.block.shape[1]):
             Q, _ = np.linalg.qr(W.T @ (W @ self.block))
             values, T = spectrum(W @ Q)
             V = Q @ T
@@ -298,11 +300,14 @@ class Thresholding:
             self.age = 0
             values, V = spectrum(W)
         k = int((values > t).sum())
-        self.block = V[:, : k + SPARE]
-        return W @ (V[:, :k] / values[:k]), values[:k] - t, V[:, :k]
+        self.block = V[:, : k + SPARE_COLUMNS]
+        values = values[:k]
+        V = V[:, :k]
+        return W @ (V / values), values - t, V
 
 
 def spectrum(W: Array) -> tuple[Array, Array]:
-    """Return the singular values of an upright W, falling, and its right singular vectors."""
+    """Return the singular values of a W with no more columns than rows, and its right vectors."""
     squares, V = np.linalg.eigh(W.T @ W)
-    return np.sqrt(np.maximum(squares[::-1], 0)), np.ascontiguousarray(V[:, ::-1])
+    values = np.sqrt(np.maximum(squares[::-1], 0))
+    return values, np.ascontiguousarray(V[:, ::-1])

@@ -86,7 +86,7 @@ class EtaSearch(Solver):
         inner = self._inner(replace(problem, gauge=gauge.at(search.eta, d)), start)
         least = np.inf
         while True:
-            best = _Best(search.patience)
+            tolerance = _InnerTolerance(search.patience)
             while True:
                 found = inner.examine()
                 F = _recovered(gauge, found.factors, inner.state.e, search.eta).astype(
@@ -102,16 +102,13 @@ class EtaSearch(Solver):
                     steps=found.steps,
                     info={"eta": search.eta},
                 )
-                if best.enough(found, least, self.tol):
+                if tolerance.is_met(found, least, self.tol):
                     break
             search.move(*_view_shares(found.factors, gauge.n_first))
             inner.state.rescale(replace(problem, gauge=gauge.at(search.eta, d)))
 
     def _inner(self, problem: Convex, start: FactorPoint | None) -> _Inner:
-        """Return the solver at a fixed eta.
-
-        In factors for large tables, where the loss has a prox by splitting.
-        """
+        """Return the solver at a fixed eta: in factors, by splitting, or by proximal steps."""
         if _in_factors(problem):
             solver = FactoredFista(INNER_SHARE * self.tol, random_state=self.random_state)
             return _InFactors(Descent(problem, start, solver), solver.every)
@@ -123,10 +120,7 @@ class EtaSearch(Solver):
 
 @frozen
 class _Found:
-    """Where an inner solver stands.
-
-    Factors of Z E^-1 with orthonormal components, and what it knows of them.
-    """
+    """An inner solution: factors of Z E^-1 with orthonormal components, objective and bound."""
 
     factors: Factors
     coefficients: Array | None
@@ -166,7 +160,7 @@ class _Split(_Inner):
     state: Splitting
 
     def examine(self) -> _Found:
-        # no problem worth a search is solved at the first, the dearest
+        # the first examination is the most expensive, and never the last one: it is left out
         rounds = 1 if self.state.examined else 2
         for _ in range(rounds):
             self.state.advance(self.every)
@@ -196,13 +190,11 @@ class _InFactors(_Inner):
         return self._found(self.state.examine())
 
 
-class _Best:
-    """When an inner problem is solved well enough to move eta.
+class _InnerTolerance:
+    """Decides when an inner problem is solved well enough to move eta.
 
-    Its error is small relative to that of eta.
-
-    That of eta is counted from the least objective so far: right after a move, the current one is
-    far too large.
+    It is when the error of the inner problem is small relative to that of eta. The latter is
+    counted from the least objective so far: right after a move the current one is far too large.
     """
 
     def __init__(self, patience: float) -> None:
@@ -210,7 +202,7 @@ class _Best:
         self.bound = -np.inf
         self.last = np.inf
 
-    def enough(self, found: _Found, objective: float, tol: float) -> bool:
+    def is_met(self, found: _Found, objective: float, tol: float) -> bool:
         """Judge what was found; without a bound, by the last decrease of the inner objective."""
         self.bound = max(self.bound, found.bound.value)
         of_eta = objective - found.objective
@@ -267,10 +259,7 @@ class _Bracket:
             self.longest = 0.5
 
     def _doubt(self, beyond: int) -> None:
-        """Give up an end beyond which the steps want to go again and again.
-
-        An inexact inner solution had set it.
-        """
+        """Give up an end that stops several moves in turn: an inexact inner solution had set it."""
         if beyond * self.pushed >= 0 and beyond:
             self.pushed = self.pushed + beyond
         else:
@@ -288,11 +277,9 @@ class _Bracket:
     def _accelerated(self, step: float) -> float:
         """Stretch the step as if the last two belonged to a geometric series (Aitken).
 
-        The bracket guards the sum.
-
-        At an eta on the boundary the plain steps never change: the ratio is one, and only
-        the cap ends it. Steps that turn have the best eta between them, and a secant finds it where
-        they would only swing.
+        The bracket limits the result. At an eta on the boundary the plain steps never change: their
+        ratio is one, and the cap applies. If steps change their sign, the best eta lies between
+        them, and a secant finds it where plain steps would oscillate.
         """
         previous = self.last
         self.last = step
@@ -305,9 +292,9 @@ class _Bracket:
 
 
 def _in_factors(problem: Convex) -> bool:
-    """Whether proximal steps in factors suit a problem best.
+    """Return whether proximal steps in factors are the fastest inner solver.
 
-    On sparse tables, and where a prox would be iterated.
+    They are for sparse tables, and for large ones whose loss has no prox in closed form.
     """
     data = problem.data
     if data.layout.sparse:
@@ -337,9 +324,9 @@ def _view_shares(Q: Factors, n_first: int) -> tuple[float, float]:
 def with_slack_used(problem: Convex, point: FactorPoint) -> FactorPoint:
     """Return a point whose components fit a view below its bound better, at the same cost.
 
-    Where one view alone decides (eta at an end) the other costs nothing until it meets its bound:
-    it is a regression on the codes. A gap does not see how well that is done when the view is a
-    millionth of the whole.
+    Where one view alone determines the cost (eta at an end), the other costs nothing until it
+    meets its bound: it is a regression on the codes. The gap does not show how good that is if the
+    view is a millionth of the whole.
     """
     gauge = problem.gauge
     F = point.factors

@@ -13,8 +13,8 @@ from regfactor.problems.kernel_clusters import KernelClusters
 from regfactor.solvers.steps import (
     ON_CENTER,
     Assignment,
-    Expectation,
-    Steps,
+    ClusterSteps,
+    ExpectationStep,
     fill_empty,
     log_joint,
     responsibilities,
@@ -26,7 +26,7 @@ MAX_RISE = 1e-10  # relative rise of the objective beyond which the kernel is in
 MAX_NEGATIVE = 1e-5
 
 
-class KernelSteps(Steps):
+class KernelSteps(ClusterSteps):
     """Steps of `KernelClusters`, whose state is the labels or memberships that centers are of.
 
     Where K turns out not to be positive semidefinite, as affinities without a diagonal are not,
@@ -132,7 +132,7 @@ class KernelSteps(Steps):
             if settled:
                 return
 
-    def expect(self, sharpness: float) -> Expectation:
+    def expect(self, sharpness: float) -> ExpectationStep:
         problem = self.problem
         centers, inner = problem.centers(self.memberships)
         D = np.maximum(problem.distances(centers, inner), 0)
@@ -144,9 +144,9 @@ class KernelSteps(Steps):
         objective = -unit * float(problem.mass @ height)
         point = ClusterPoint(shares=shares, memberships=self.memberships, sharpness=sharpness)
         rose = objective > self.objective + MAX_RISE * abs(self.objective)
-        return Expectation(point, objective, unit * total, memberships, rose)
+        return ExpectationStep(point, objective, unit * total, memberships, rose)
 
-    def maximize(self, found: Expectation) -> None:
+    def maximize(self, found: ExpectationStep) -> None:
         self.memberships = found.memberships
         self.objective = found.objective
 

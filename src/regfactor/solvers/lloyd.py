@@ -17,7 +17,7 @@ from regfactor.solvers.base import Solver
 from regfactor.solvers.kernel_steps import KernelSteps
 from regfactor.solvers.row_steps import RowSteps
 from regfactor.solvers.seeding import first_point
-from regfactor.solvers.steps import Steps
+from regfactor.solvers.steps import ClusterSteps
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Lloyd(Solver):
             steps.update(found)
 
 
-def steps_from(problem: Clustering, start: ClusterPoint) -> Steps:
+def steps_from(problem: Clustering, start: ClusterPoint) -> ClusterSteps:
     """Return the steps from a point, on rows or in feature space."""
     if isinstance(problem, KernelClusters):
         return KernelSteps(problem, start)

@@ -21,7 +21,7 @@ SMALLEST_EXCESS = 1e-3
 
 
 @frozen
-class State:
+class NewtonState:
     """Z = Phi C + A E + D B with the expansion of the loss there, and memory for the next one.
 
     D and E are given, and have no columns and rows where they are absent.
@@ -80,7 +80,7 @@ def _rounding(data: Data, at: Expansion) -> float:
     return max(1e-9, 16 * eps) * float(np.abs(at[0]).sum(dtype=np.float64))
 
 
-def _started(problem: Factored, start: FactorPoint) -> State:
+def _started(problem: Factored, start: FactorPoint) -> NewtonState:
     data = problem.data
     E = problem.extra_rows
     if problem.design is None:
@@ -100,10 +100,10 @@ def _started(problem: Factored, start: FactorPoint) -> State:
     P = data.layout.apply(np.hstack([F.codes, D]), np.vstack([C, E, B]))
     at = data.expansion(P)
     value, first, second = (np.empty_like(part) for part in at)
-    return State(D, E, Phi, C, A, B, at, (value, first, second))
+    return NewtonState(D, E, Phi, C, A, B, at, (value, first, second))
 
 
-def _improved_components(problem: Factored, state: State) -> State:
+def _improved_components(problem: Factored, state: NewtonState) -> NewtonState:
     """Take a Newton step in the columns of [C; B]."""
     data = problem.data
     weights = _entry_weights(problem)
@@ -126,7 +126,7 @@ def _improved_components(problem: Factored, state: State) -> State:
     return replace(state, C=CB[:k], B=CB[k:], at=new, spare=state.at)
 
 
-def _improved_codes(problem: Factored, state: State) -> State:
+def _improved_codes(problem: Factored, state: NewtonState) -> NewtonState:
     """Take a Newton step in the rows of [Phi, A].
 
     A row's weight multiplies its penalty too, so that it cancels.
@@ -150,7 +150,7 @@ def _improved_codes(problem: Factored, state: State) -> State:
     return replace(state, Phi=Phi, A=A, at=_turned(new), spare=state.at)
 
 
-def _balanced(problem: Factored, state: State) -> State:
+def _balanced(problem: Factored, state: NewtonState) -> NewtonState:
     """Return the same Z in the factors of least ridges: as much as possible in the free terms."""
     penalties = (problem.on_codes, problem.on_components)
     if not all(isinstance(penalty, SquaredL2) for penalty in penalties):
@@ -177,14 +177,14 @@ def _balanced(problem: Factored, state: State) -> State:
     return replace(state, Phi=F.codes / root, C=F.C, A=A, B=B)
 
 
-def _objective(problem: Factored, state: State) -> float:
+def _objective(problem: Factored, state: NewtonState) -> float:
     on_codes = problem.on_codes.rows(state.Phi)
     rows = problem.data.layout.row_sums(state.at[0]) + problem.alpha * on_codes
     total = float(rows.sum() if problem.row_weights is None else problem.row_weights @ rows)
     return total + problem.alpha * problem.on_components.value(state.C)
 
 
-def _point(problem: Factored, state: State) -> FactorPoint:
+def _point(problem: Factored, state: NewtonState) -> FactorPoint:
     codes = np.hstack([state.Phi, state.A])
     F = Factors(codes, np.vstack([state.C, state.E]))
     return FactorPoint(F, None if problem.design is None else state.B)

@@ -1,7 +1,4 @@
-"""Exact principal component pursuit, min w |X - Z|_1 + alpha |Z|_tr.
-
-Augmented Lagrangians on a warm block.
-"""
+"""Principal component pursuit, min w |X - Z|_1 + alpha |Z|_tr, by augmented Lagrangians."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from regfactor.losses import Absolute
 from regfactor.maps import Identity
 from regfactor.penalties import Trace
 from regfactor.problems import Convex
-from regfactor.solvers.admm import REFRESH, Thresholding, spectrum
+from regfactor.solvers.admm import BLOCK_LIFETIME, Thresholding, spectrum
 from regfactor.solvers.base import Solver
 
 # mu in units of alpha / |X|: its start, its growth in a step, its end
@@ -84,7 +81,7 @@ class Pursuit(Solver):
         """Yield every few steps, with the best bound that is proven so far."""
         dtype = problem.data.dtype
         exact = problem if dtype == np.float64 else problem.astype(np.float64)
-        split = Split(exact, start)
+        split = PursuitState(exact, start)
         proof = Proof(exact, self.tol)
         while True:
             steps = GROWING_STEPS if split.growing else self.every
@@ -95,26 +92,22 @@ class Pursuit(Solver):
             split.balance(may_grow=not proof.primal_is_good)
 
 
-class Split:
-    """X = Z + S by augmented Lagrangians of |S|_1 + a |Z|_tr.
+class PursuitState:
+    """X = Z + S by augmented Lagrangians of |S|_1 + a |Z|_tr, with the multiplier Y = mu U.
 
-    Their multiplier is Y = mu U with |Y| <= 1, exactly.
-
-    The loss is divided by its weight, and the table is upright. Where it is missing Y is zero,
-    and S costs nothing.
+    |Y| <= 1 holds exactly. The loss is divided by its weight, and a table with more columns than
+    rows is transposed. At missing entries Y is zero, and S costs nothing.
     """
 
     def __init__(self, problem: Convex, start: FactorPoint | None) -> None:
         term = problem.data.terms[0]
-        seen = np.ones(term.x.shape, bool) if term.w is None else term.w > 0
-        x = term.x
-        if term.w is None or not seen.any():
-            self.weight = 1.0
-        else:
-            self.weight = float(term.w.max())
-        self.turned = x.shape[0] < x.shape[1]
-        self.X = self._upright(np.where(seen, x if term.offset is None else x - term.offset, 0))
-        self.most: float | Array = 1.0 if seen.all() else self._upright(seen).astype(np.float64)
+        observed = term.weights > 0
+        self.weight = float(term.weights.max()) or 1.0
+        self.transposed = term.x.shape[0] < term.x.shape[1]
+        self.X = self._tall(np.where(observed, term.target, 0))
+        self.most: float | Array = 1.0
+        if not observed.all():
+            self.most = self._tall(observed).astype(np.float64)
         self.a = float(problem.alpha) / self.weight
         self.svt = Thresholding.of(self.X)
         unit = self.a / (self.svt.norm or 1.0)
@@ -126,24 +119,25 @@ class Split:
         if start is None or start.dual is None:
             Y = self.X / max(1 / unit, float(np.abs(self.X).max()), 1e-300)
         else:
-            Y = np.clip(self._upright(-start.dual / self.weight), -self.most, self.most)
+            Y = np.clip(self._tall(-start.dual / self.weight), -self.most, self.most)
         self.U = Y / self.mu
         if start is None:
             self.S = np.zeros_like(self.X)
         else:
-            self.S = self.X - self._upright(start.factors.dense())
+            self.S = self.X - self._tall(start.factors.dense())
         self.triplets = self.X[:, :0], np.zeros(0), self.X.T[:, :0]
         # written over in every step
         self.W, self.R, self.last = (np.empty_like(self.X) for _ in range(3))
 
-    def _upright(self, A: Array) -> Array:
-        return np.ascontiguousarray(A.T if self.turned else A)
+    def _tall(self, A: Array) -> Array:
+        return np.ascontiguousarray(A.T if self.transposed else A)
 
     @property
     def factors(self) -> Factors:
         """Z in components of length one."""
         left, sizes, right = self.triplets
-        left, right = (right, left) if self.turned else (left, right)
+        if self.transposed:
+            return Factors(right * sizes, np.ascontiguousarray(left.T))
         return Factors(left * sizes, np.ascontiguousarray(right.T))
 
     @property
@@ -154,7 +148,7 @@ class Split:
     @property
     def dual(self) -> Array:
         """Return -Y in the units and the shape of the problem."""
-        return self._upright(-self.weight * self.multiplier)
+        return self._tall(-self.weight * self.multiplier)
 
     def advance(self, steps: int) -> None:
         """Take some steps, and note how the residuals of the last compare."""
@@ -175,7 +169,7 @@ class Split:
     def _update(self, R: Array) -> None:
         """Split A = R + U, over-relaxed once mu has grown, into S and the new U.
 
-        A soft threshold and what it took.
+        S is the soft threshold of A, and U what the threshold takes off.
         """
         A = self.last
         self.last = self.S
@@ -190,9 +184,9 @@ class Split:
         self.S = np.subtract(A, self.U, out=A)
 
     def balance(self, may_grow: bool) -> None:
-        """Change mu, ever less and ever later, while one residual outweighs the other (Boyd et al.
+        """Change mu, ever less and later, while one residual is the larger.
 
-        2011, sec. 3.4).
+        See Boyd et al. 2011, section 3.4.
         """
         if self.growing or len(self.ratios) < FIRST_PERIOD + self.changes // 2:
             return
@@ -223,7 +217,7 @@ class Proof:
         self.primal_is_good = False
         self.failures = 0
 
-    def bound_at(self, split: Split, objective: float) -> float:
+    def bound_at(self, split: PursuitState, objective: float) -> float:
         """Return the best bound, after trying for best - bound <= tol max(best, floor).
 
         The dual value of s Y is s <Y, X>, so that the gap needs one s <= 1, and s Y is feasible if
@@ -248,13 +242,13 @@ class Proof:
 
 
 def is_proven(Y: Array, level: float, svt: Thresholding) -> bool:
-    """Whether |Y|_2 <= level, tried on the block first.
+    """Return whether |Y|_2 <= level, tried on the block first.
 
-    If only the proof fails, the block has missed a direction.
+    If the block passes and the proof fails, the block has missed a direction, and is made anew.
     """
     if spectrum(Y @ svt.block)[0][0] > level:
         return False
     if is_below(gram(Y), level, len(Y)):
         return True
-    svt.age = REFRESH
+    svt.age = BLOCK_LIFETIME
     return False

@@ -17,8 +17,8 @@ from regfactor.solvers.nearest import Centers
 from regfactor.solvers.steps import (
     ON_CENTER,
     Assignment,
-    Expectation,
-    Steps,
+    ClusterSteps,
+    ExpectationStep,
     fill_empty,
     log_joint,
     responsibilities,
@@ -36,7 +36,7 @@ REFRESH_EVERY = 20  # iterations after which sums are taken anew, since differen
 FindCenters = Callable[[Array, Array | None, Array, Array], Array]
 
 
-class RowSteps(Steps):
+class RowSteps(ClusterSteps):
     """Steps of `Clusters`: nearest centers by matrix products, centers by sums of rows."""
 
     def __init__(self, problem: Clusters, start: ClusterPoint) -> None:
@@ -142,7 +142,7 @@ class RowSteps(Steps):
             lost += float(problem.row_weights[some] @ rise)
         return lost
 
-    def expect(self, sharpness: float) -> Expectation:
+    def expect(self, sharpness: float) -> ExpectationStep:
         problem = self.problem
         divergence = self.divergence
         shares = self.shares
@@ -189,9 +189,9 @@ class RowSteps(Steps):
             covariance=divergence.covariance,
             sharpness=sharpness,
         )
-        return Expectation(point, objective, scale, masses)
+        return ExpectationStep(point, objective, scale, masses)
 
-    def maximize(self, found: Expectation) -> None:
+    def maximize(self, found: ExpectationStep) -> None:
         problem = self.problem
         masses = found.memberships
         self.centers = self.next_centers

@@ -35,7 +35,7 @@ class Assignment:
 
 
 @frozen
-class Expectation:
+class ExpectationStep:
     """A mixture with its objective, and what its next centers are found from.
 
     `scale` is what a change of the objective is measured relative to, `rose` whether it rose.
@@ -48,7 +48,7 @@ class Expectation:
     rose: bool = False
 
 
-class Steps(abc.ABC):
+class ClusterSteps(abc.ABC):
     """The state of one run: centers, which `update` and `maximize` move."""
 
     @abc.abstractmethod
@@ -60,11 +60,11 @@ class Steps(abc.ABC):
         """Move to the best centers of the labels that were found."""
 
     @abc.abstractmethod
-    def expect(self, sharpness: float) -> Expectation:
+    def expect(self, sharpness: float) -> ExpectationStep:
         """Return the responsibilities of the centers."""
 
     @abc.abstractmethod
-    def maximize(self, found: Expectation) -> None:
+    def maximize(self, found: ExpectationStep) -> None:
         """Move to the best shares and centers of responsibilities."""
 
     def moves(self) -> Iterator[Iterate[ClusterPoint]]:

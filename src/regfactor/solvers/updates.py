@@ -46,7 +46,7 @@ def update_codes(
             return _non_negative(side, Phi.T, steps, clock).T
     if penalty.ridge is not None and data.unbounded and not data.rowwise:
         return newton_rows(data, Phi, C, penalty, alpha, clock)
-    block = Block(lambda A: A @ C, lambda G: G @ C.T, data.row_values, data.inside, _sum_rows)
+    block = FactorBlock(lambda A: A @ C, lambda G: G @ C.T, data.row_values, data.inside, _sum_rows)
     curvature = _curvature(data, Phi @ C, C)
     prox = _require_prox(penalty)
     return proximal_steps(block, data, Phi, prox, alpha, curvature, steps, clock)
@@ -81,7 +81,7 @@ def update_components(
             else:
                 C[:, t.columns] = update_codes(part.T, B.T, Phi.T, penalty, alpha, steps).T
         return C
-    block = Block(
+    block = FactorBlock(
         lambda A: Phi @ A,
         lambda G: Phi.T @ G,
         lambda Z: data.row_values(Z).sum(keepdims=True),
@@ -157,7 +157,7 @@ def assign_rows(data: Data, Phi: Array, C: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Block:
+class FactorBlock:
     """One factor alone: prediction, gradient, and the parts its objective separates into."""
 
     predict: Callable[[Array], Array]
@@ -168,7 +168,7 @@ class Block:
 
 
 def proximal_steps(
-    block: Block,
+    block: FactorBlock,
     data: Data,
     A: Array,
     penalty: Proximable,
@@ -214,7 +214,7 @@ def proximal_steps(
 
 
 def _searched_step(
-    block: Block,
+    block: FactorBlock,
     V: Array,
     G: Array,
     curvatures: Array,

@@ -9,13 +9,12 @@ import numpy as np
 from sklearn.utils.extmath import randomized_svd
 
 from regfactor.core.linalg import thin_svd
-from regfactor.core.params import Array, choose
+from regfactor.core.params import Array
 from regfactor.fitting.ridge_readout import RANK_CUT, RidgeReadout
 from regfactor.fitting.selection import (
     COMPARED_FIT_TOL,
     HELD_OUT_SHARE,
     N_ALPHAS,
-    RULES,
     SMALLEST_ALPHA_SHARE,
     Search,
     Selection,
@@ -72,7 +71,6 @@ def _principal_directions(X: Array) -> tuple[Array, Array]:
 
 def select_by_labels(problem: Convex, n_first: int, rule: str, validation: Validation) -> Selection:
     """Choose the strength under which held-out labels, the columns from n_first on, cost least."""
-    choose(rule, RULES, "rule")
     problem = problem.at(1.0)
     held = _held_rows(problem.data, n_first, validation.random)
     labels = held[:, None] & (np.arange(problem.data.shape[1]) >= n_first)

@@ -17,7 +17,7 @@ from regfactor.core.loop import Solution
 from regfactor.core.params import Array, choose, frozen
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.conformal import (
-    Interval,
+    PredictionInterval,
     conformal_quantile,
     split_interval,
     too_few_labels_message,
@@ -398,7 +398,7 @@ class SemiSupervisedRegressor(MultiOutputMixin, RegressorMixin, PoolEstimator):
         inflations = [model.held_out.inflation for model in self._model.targets]
         return self._shaped(means, X.dtype), self._shaped(deviations * inflations, X.dtype)
 
-    def predict_interval(self, X: Any, level: float = 0.9) -> Interval:
+    def predict_interval(self, X: Any, level: float = 0.9) -> PredictionInterval:
         """Return limits between which a share `level` of new targets lies.
 
         The deviations of the model are multiplied by the number within which that share of left-out
@@ -412,7 +412,7 @@ class SemiSupervisedRegressor(MultiOutputMixin, RegressorMixin, PoolEstimator):
 
         Returns
         -------
-        Interval
+        PredictionInterval
             `lower` and `upper`, each of the shape of `predict`.
         """
         check_is_fitted(self)
@@ -427,7 +427,7 @@ class SemiSupervisedRegressor(MultiOutputMixin, RegressorMixin, PoolEstimator):
         X = self._as_inputs(X, reset=False)
         means, deviations = self._model.moments(X, with_variance=True)
         lower, upper = split_interval(means, 1.0, deviations * factors)
-        return Interval(self._shaped(lower, X.dtype), self._shaped(upper, X.dtype))
+        return PredictionInterval(self._shaped(lower, X.dtype), self._shaped(upper, X.dtype))
 
     def _shaped(self, table: Array, dtype: Any) -> Array:
         """Return predictions in the shape of y."""
