@@ -61,6 +61,7 @@ CONSTRUCTORS = {
         "max_iter": 300,
         "kernel": None,
     },
+    "AutoImputer": {"members": "auto"},
     "AutoMixture": {"n_components": "auto", "max_components": 20},
     "BregmanMixture": {"n_components": 8, "divergence": "squared", "sharpness": "auto"},
     "BregmanNormalizedCut": {
@@ -142,7 +143,7 @@ CLOSED = (
     "ReducedRankRegression",
 )  # in closed form, so that there is no run to limit
 # whose run ends with the last member
-POOLS = ("SemiSupervisedRegressor", "AutoForecaster", "AutoMixture")
+POOLS = ("SemiSupervisedRegressor", "AutoForecaster", "AutoImputer", "AutoMixture")
 ALSO = {
     "rule": (
         "FactorModel",
@@ -166,6 +167,7 @@ SPARSE = {
         "TwoViewSubspace",
     ),
     "observed": (
+        "AutoImputer",
         "ConvexSparseCoding",
         "ExponentialFamilyPCA",
         "ConvexFactorClassifier",
@@ -400,6 +402,7 @@ LOCAL = {
     "FactorModel": (regfactor.FactorModel(rank=2), ()),
     "ExponentialFamilyPCA": (regfactor.ExponentialFamilyPCA(), ()),
     "BregmanKMeans": (regfactor.BregmanKMeans(2), ()),
+    "AutoImputer": (regfactor.AutoImputer(), ()),
     "AutoMixture": (regfactor.AutoMixture(2), ()),
     "BregmanMixture": (regfactor.BregmanMixture(2), ()),
     "BregmanNormalizedCut": (regfactor.BregmanNormalizedCut(2), ()),

@@ -71,6 +71,7 @@ ON_REQUEST = {  # solvers that no problem names
 UNTRIED = {
     "ClassPool",  # of SemiSupervisedClassifier, tried with it
     "ChosenSNF",  # SNF with the start and limits of cross-validation, tried in test_snf
+    "CascadePool",  # tried in test_auto_imputer
     "MixturePool",  # tried in test_auto_mixture
     "MemberFits",  # of pools, tried in test_pool
     "RegressionPool",  # tried in test_semi_supervised_regressor

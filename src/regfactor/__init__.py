@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from regfactor.series.forecaster import AutoForecaster
     from regfactor.solvers.base import solve
     from regfactor.solvers.paths import path
+    from regfactor.tables.auto_imputer.estimator import AutoImputer
     from regfactor.tables.epca.estimator import ExponentialFamilyPCA
     from regfactor.tables.factor_model import FactorModel
     from regfactor.tables.imputer import SubspaceImputer
@@ -37,6 +38,7 @@ __version__ = version("regfactor")
 
 __all__ = [
     "AutoForecaster",
+    "AutoImputer",
     "AutoMixture",
     "BregmanKMeans",
     "BregmanMixture",
@@ -85,6 +87,7 @@ PACKAGES = (
 
 HOMES = {
     "AutoForecaster": "series.forecaster",
+    "AutoImputer": "tables.auto_imputer.estimator",
     "AutoMixture": "clusters.auto_mixture",
     "BregmanKMeans": "clusters.kmeans",
     "BregmanMixture": "clusters.mixture",

@@ -148,7 +148,8 @@ class PandasTable(Table):
             series = _dense(self.frame.iloc[:, j]).copy()
             missing = series.isna().to_numpy()
             if _is_categorical(series.dtype):
-                new = [v for v in dict.fromkeys(values) if v not in series.cat.categories]
+                known = set(series.cat.categories)
+                new = [v for v in dict.fromkeys(values) if v not in known and not is_missing(v)]
                 series = series.cat.add_categories(new)
             else:
                 observed = series.to_numpy(dtype=object)[~missing]
