@@ -14,7 +14,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from regfactor.core.loop import Solution
 from regfactor.core.params import Array, choose, frozen, require_count, warn
 from regfactor.fitting.base import Choice, Run
-from regfactor.fitting.conformal import Interval, check_level
+from regfactor.fitting.conformal import PredictionInterval, check_level
 from regfactor.fitting.explanation import Explanation, MemberReport
 from regfactor.fitting.inputs import weights_of_all_rows
 from regfactor.fitting.parameters import NON_NEGATIVE
@@ -383,7 +383,7 @@ class AutoImputer(TransformerMixin, PoolEstimator):
         """Fit, and return the completed table."""
         return self.fit(X, y, **fit_params).complete(X)
 
-    def complete_interval(self, X: Any, level: float = 0.9) -> Interval:
+    def complete_interval(self, X: Any, level: float = 0.9) -> PredictionInterval:
         """Return limits between which missing entries lie with a given probability.
 
         The width follows the model; how many widths are needed is read off entries that were held
@@ -398,7 +398,7 @@ class AutoImputer(TransformerMixin, PoolEstimator):
 
         Returns
         -------
-        Interval
+        PredictionInterval
             (lower, upper), two tables like X. Observed entries are their own limits. Categories in
             an order, truth values and numbers of two values have the outermost levels of their
             prediction set; a category without an order has its label where the set holds one level
@@ -431,7 +431,7 @@ class AutoImputer(TransformerMixin, PoolEstimator):
                 upper[np.ix_(rows, columns)] = self._encoded_levels(v, last[rows])
             else:
                 unordered[given] = chosen
-        return Interval(
+        return PredictionInterval(
             self._reader.write_limits(X, E, lower, unordered),
             self._reader.write_limits(X, E, upper, unordered),
         )
