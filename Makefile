@@ -19,10 +19,15 @@ endif
 demo: $(VENV)/cli.stamp
 	$(BIN)/python examples/demo.py --out demo-output
 
+# the second run is that of a package without compiled kernels
+WITHOUT_KERNELS := REGFACTOR_KERNELS=0 $(BIN)/pytest -q tests/test_compiled_kernels.py tests/test_sparse.py
+
 test: lint
+	$(ONE_THREAD) $(WITHOUT_KERNELS)
 	$(ONE_THREAD) $(BIN)/pytest -n 2 -m "not slow"
 
 test-all: lint docs
+	$(ONE_THREAD) $(WITHOUT_KERNELS)
 	$(ONE_THREAD) $(BIN)/pytest -n 2
 
 lint: $(VENV)/test.stamp

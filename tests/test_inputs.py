@@ -15,9 +15,9 @@ from regfactor import (
     FactorModel,
     KernelSubspace,
 )
-from regfactor.core import batched_newton
 from regfactor.core.loop import Status
 from regfactor.fitting.inputs import validated
+from regfactor.problems.layout import Dense
 
 X = np.random.default_rng(0).normal(size=(20, 4))
 DAYS = pd.date_range("2024-01-01", periods=20)
@@ -108,13 +108,13 @@ def test_a_strength_too_small_for_float64_is_refused(loss):
 
 def test_a_robust_fit_of_columns_far_from_zero_takes_few_newton_steps(monkeypatch):
     steps = []
-    solve_columns = batched_newton.solve_columns
+    solve_columns = Dense.solve_columns
 
     def counted(*args):
         steps.append(1)
         return solve_columns(*args)
 
-    monkeypatch.setattr(batched_newton, "solve_columns", counted)
+    monkeypatch.setattr(Dense, "solve_columns", counted)
     model = ConvexSubspace("huber", alpha=1.0, fit_intercept=True, max_iter=20)
     with (
         pytest.warns(UserWarning, match="loses precision to cancellation"),

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse
 
 from regfactor.core.factors import Factors
+from regfactor.engine import kernels
 from regfactor.losses import Huber, Logistic, Poisson, Softmax, Squared, Stacked
 from regfactor.penalties import SquaredL2, Trace
 from regfactor.problems import Convex, Data, Design, Factored, layout
@@ -80,7 +81,8 @@ def test_gathering_and_blocks_predict_the_same(monkeypatch):
     X, _, rng = tables(Squared(), 0.4)
     pattern = layout.Pattern.of(X)
     F = Factors(rng.normal(size=(30, 3)), rng.normal(size=(3, 8)))
-    monkeypatch.setattr(layout, "GATHERED_ELEMENTS", 17)
+    monkeypatch.setattr(kernels, "GATHERED_ELEMENTS", 17)
+    monkeypatch.setattr(layout, "MAX_KERNEL_DENSITY", 0.0)
     monkeypatch.setattr(layout, "BLOCK_ELEMENTS", 17)
     for threshold in (0.0, 1.0):
         monkeypatch.setattr(layout, "MIN_BLOCK_DENSITY", threshold)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from regfactor.tables.kernel_subspace import KernelSubspace
     from regfactor.tables.robust import RobustSubspace
     from regfactor.tables.subspace import ConvexSparseCoding, ConvexSubspace
+    from regfactor.versions import show_versions
     from regfactor.views.correlation import CanonicalCorrelation
     from regfactor.views.reduced_rank import ReducedRankRegression
     from regfactor.views.two_view import TwoViewSubspace
@@ -67,6 +68,7 @@ __all__ = [
     "load",
     "path",
     "save",
+    "show_versions",
     "solve",
 ]
 
@@ -116,6 +118,7 @@ HOMES = {
     "load": "saving",
     "path": "solvers.paths",
     "save": "saving",
+    "show_versions": "versions",
     "solve": "solvers.base",
 }
 

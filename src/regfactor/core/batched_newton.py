@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from regfactor.core.linalg import EntryLayout, solve_columns
+from regfactor.core.linalg import EntryLayout
 from regfactor.core.line_search import backtrack_each
 from regfactor.core.loop import Clock
 from regfactor.core.params import Array
@@ -42,7 +42,7 @@ class SummingLayout(EntryLayout, Protocol):
 def newton_step(g: Array, h: Array, D: Array, B: Array, ridge: Array, layout: EntryLayout) -> Array:
     """Return B after one plain Newton step: the minimum, where the losses are quadratic."""
     gradient = layout.adjoint(D, g) + ridge[:, None] * B
-    return B - solve_columns(D, h, ridge, gradient, layout)
+    return B - layout.solve_columns(D, h, ridge, gradient)
 
 
 def minimize_columns(
@@ -71,7 +71,7 @@ def minimize_columns(
         if damping.any():
             bound = np.where(np.isfinite(majorant), majorant, h)
             damped = h + layout.spread(damping) * bound
-        step = solve_columns(D, damped, ridge, gradient, layout)
+        step = layout.solve_columns(D, damped, ridge, gradient)
         predicted = (gradient * step).sum(axis=0) / 2
         # a column that is fitted perfectly has no scale of its own
         scale = np.abs(values) + np.abs(values).mean()
@@ -122,7 +122,7 @@ def improve_columns(
     step of one factor serves the next step of the other.
     """
     values, g, h = at
-    step = solve_columns(D, h, ridge, layout.adjoint(D, g) + ridge[:, None] * B, layout)
+    step = layout.solve_columns(D, h, ridge, layout.adjoint(D, g) + ridge[:, None] * B)
     step = np.where(np.isfinite(step), step, 0)
     costs = layout.column_sums(values) + _ridge_costs(B, ridge)
     allowed = costs + ALLOWED_RISE[B.dtype.itemsize] * np.abs(costs)

@@ -192,6 +192,14 @@ def soft(V: Array, t: float | Array) -> Array:
     return np.asarray(np.sign(V) * np.maximum(np.abs(V) - t, 0), V.dtype)
 
 
+class SumsOfPairs(Protocol):
+    """A layout of entries that sums products of columns of D with the entries as weights."""
+
+    def grams(self, entries: Array, pairs: Array, block: slice) -> Array:
+        """Return the sums of pairs over rows, weighted by the entries of a block of columns."""
+        ...
+
+
 class EntryLayout(Protocol):
     """How entries of D @ B are held; see problems.layout."""
 
@@ -203,12 +211,18 @@ class EntryLayout(Protocol):
         """D' times the matrix of entries."""
         ...
 
-    def grams(self, entries: Array, pairs: Array, block: slice) -> Array:
-        """Return the sums of pairs over rows, weighted by the entries of a block of columns."""
+    def solve_columns(self, D: Array, h: Array, ridge: Array, gradient: Array) -> Array:
+        """(D' diag(h_j) D + diag(ridge)) step_j = gradient_j, solved for every column j."""
         ...
 
 
-def solve_columns(D: Array, h: Array, ridge: Array, gradient: Array, layout: EntryLayout) -> Array:
+def solve_columns(
+    D: Array,
+    h: Array,
+    ridge: Array,
+    gradient: Array,
+    layout: SumsOfPairs,
+) -> Array:
     """(D' diag(h_j) D + diag(ridge)) step_j = gradient_j, solved for every column j."""
     m, d = gradient.shape
     step = np.empty((m, d), np.result_type(D, h))

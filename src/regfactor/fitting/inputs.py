@@ -308,6 +308,8 @@ def _is_frame(table: Any) -> bool:
 
 def refuse_words(table: Any, table_name: str = "X", remedy: str = WORDS) -> None:
     """Raise for a cell that is no number; "{column}" in the remedy is replaced by its column."""
+    if isinstance(table, np.ndarray) and table.dtype.kind in "biuf":
+        return
     for column, series in _columns(table):
         cells = np.asarray(series)
         if cells.ndim == 1 and cells.dtype.kind in "biuf":

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from regfactor.core.batched_newton import Evaluate, minimize_columns
-from regfactor.core.linalg import solve_columns
 from regfactor.core.params import Array, frozen
 from regfactor.problems.layout import Layout
 
@@ -86,7 +85,7 @@ class Design:
         D = self.D[:, free]
         for _ in range(2):  # the second round removes the rounding of the first
             no_ridge = np.zeros(D.shape[1], D.dtype)
-            away = solve_columns(D, h, no_ridge, layout.adjoint(D, Y), layout)
+            away = layout.solve_columns(D, h, no_ridge, layout.adjoint(D, Y))
             Y = Y - h * layout.apply(D, away)
         rounding = np.finfo(Y.dtype).eps ** 0.75
         sizes = layout.adjoint(np.abs(D), np.abs(Y))

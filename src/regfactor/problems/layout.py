@@ -15,16 +15,18 @@ import scipy.linalg.blas
 import scipy.sparse
 
 from regfactor.core.factors import Factors
-from regfactor.core.linalg import gram
+from regfactor.core.linalg import gram, solve_columns
 from regfactor.core.params import Array, frozen
+from regfactor.engine.kernels import KERNELS, SparseRows, predict_entries, solve_rows
 
-GATHERED_ELEMENTS = 2_000_000  # numbers of gathered factors held at once
 BLOCK_ELEMENTS = 500_000  # numbers of a dense block of rows, which should stay in the cache
 # columns up to which a Gram matrix is summed over dense blocks, which needs no second copy
 MAX_BLOCK_GRAM = 1000
 MIN_BLOCK_VECTORS = 4  # vectors multiplied at once from which on dense blocks are faster
 # share of observed entries from which on dense blocks of rows are faster than gathering
 MIN_BLOCK_DENSITY = 0.06
+# share of observed entries up to which the compiled product of factors is faster than either
+MAX_KERNEL_DENSITY = 0.25
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,10 @@ class Dense:
         # the few pairs first: up to 1.6 times as fast
         return (pairs.T @ entries[:, block]).T
 
+    def solve_columns(self, D: Array, h: Array, ridge: Array, gradient: Array) -> Array:
+        """(D' diag(h_j) D + diag(ridge)) step_j = gradient_j, solved for every column j."""
+        return solve_columns(D, h, ridge, gradient, self)
+
 
 @frozen
 class Pattern:
@@ -134,26 +140,30 @@ class Pattern:
     def entries(self, Z: Any) -> Array:
         """Return Z (factors, a matrix of this pattern, or entries) at the stored entries."""
         if isinstance(Z, Factors):
-            if self.dense:
+            if self.dense and (KERNELS.module is None or self.density > MAX_KERNEL_DENSITY):
                 return self._from_blocks(Z)
-            return self._gathered(Z)
+            return predict_entries(self.checked_rows, Z.codes, Z.C.T)
         if isinstance(Z, np.ndarray):
             return Z
         return Z.data
 
-    def _gathered(self, F: Factors) -> Array:
-        """Multiply rows of both factors entry by entry, in chunks."""
-        Phi = np.ascontiguousarray(F.codes)
-        Ct = np.ascontiguousarray(F.C.T)
-        out = np.empty(len(self.indices), np.result_type(Phi, Ct))
-        chunk = max(GATHERED_ELEMENTS // max(F.rank, 1), 1)
-        for start in range(0, len(out), chunk):
-            part = slice(start, start + chunk)
-            # a batch of row-times-column products is one matmul, faster than einsum
-            codes = Phi[self.rows[part], None, :]
-            components = Ct[self.indices[part], :, None]
-            out[part] = np.matmul(codes, components)[:, 0, 0]
-        return out
+    @cached_property
+    def checked_rows(self) -> SparseRows:
+        """The rows as kernels take them."""
+        return SparseRows.of(self.indptr, self.indices, self.shape)
+
+    @cached_property
+    def _checked_columns(self) -> SparseRows:
+        """The columns as kernels take them."""
+        indptr, rows, _ = self._by_columns
+        return SparseRows.of(indptr, rows, self.shape[::-1])
+
+    def solve_columns(self, D: Array, h: Array, ridge: Array, gradient: Array) -> Array:
+        """(D' diag(h_j) D + diag(ridge)) step_j = gradient_j, solved for every column j."""
+        if KERNELS.module is None:
+            return solve_columns(D, h, ridge, gradient, self)
+        order = self._by_columns[2]
+        return solve_rows(self._checked_columns, h[order], D, ridge, gradient.T).T
 
     def _from_blocks(self, F: Factors) -> Array:
         """Multiply dense blocks of rows and take what is stored."""
@@ -365,6 +375,12 @@ class TransposedPattern:
     def grams(self, entries: Array, pairs: Array, block: slice) -> Array:
         """Return the sums of pairs over rows, weighted by the entries of a block of columns."""
         return self.pattern.row_grams(entries, pairs, block)
+
+    def solve_columns(self, D: Array, h: Array, ridge: Array, gradient: Array) -> Array:
+        """(D' diag(h_j) D + diag(ridge)) step_j = gradient_j, solved for every column j."""
+        if KERNELS.module is None:
+            return solve_columns(D, h, ridge, gradient, self)
+        return solve_rows(self.pattern.checked_rows, h, D, ridge, gradient.T).T
 
 
 Layout = Dense | Pattern | TransposedPattern

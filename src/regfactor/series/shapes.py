@@ -44,7 +44,10 @@ class SeriesRows:
             name = "x0" if X.name is None else X.name
             found = SeriesRows(X, Times("pandas", [name], X.index, len(X)))
         else:
-            return SeriesRows(X, _times_of_array(X))
+            shape = (*np.shape(X), 1, 1)
+            n_series = shape[1] if np.ndim(X) > 1 else 1
+            names = list(map("x{}".format, range(n_series)))
+            return SeriesRows(X, Times("numpy", names, None, shape[0]))
         if check and found.times.index is not None:
             return found.with_index(checked_index(found.times.index))
         return found
@@ -65,12 +68,6 @@ class SeriesRows:
             )
         times = Times(**{**self.times.__dict__, "names": names})
         return SeriesRows(self.table.reindex(columns=names), times)
-
-
-def _times_of_array(X: Any) -> Times:
-    shape = (*np.shape(X), 1, 1)
-    n_series = shape[1] if np.ndim(X) > 1 else 1
-    return Times("numpy", [f"x{j}" for j in range(n_series)], None, shape[0])
 
 
 def _from_pandas(X: Any) -> SeriesRows:

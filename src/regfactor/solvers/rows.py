@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse
 
-from regfactor.core.linalg import solve_columns
 from regfactor.core.line_search import SUFFICIENT_DECREASE, backtrack_each
 from regfactor.core.loop import Clock
 from regfactor.core.params import Array
@@ -114,7 +113,7 @@ def _newton_step(data: Data, codes: Array, C: Array, ridge: Array) -> tuple[Arra
     """
     Z = codes @ C
     gradient = data.gradient(Z) @ C.T + codes * ridge
-    step = solve_columns(C.T, data.hessian(Z).T, ridge, gradient.T, data.layout.T).T
+    step = data.layout.T.solve_columns(C.T, data.hessian(Z).T, ridge, gradient.T).T
     costs = _costs(data, codes, C, ridge)
     rounding = COST_ROUNDING * np.abs(costs)
     decrease = (gradient * step).sum(axis=1)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse.linalg import aslinearoperator, svds
 
 from regfactor.core.factors import FactorPoint, Factors
-from regfactor.core.linalg import orthonormal, solve_columns, thin_svd
+from regfactor.core.linalg import orthonormal, thin_svd
 from regfactor.core.params import Array
 from regfactor.losses import KL, Gamma, Ordinal, Poisson, Squared
 from regfactor.penalties import Constraint, NonNegative, OneHot, Simplex
@@ -186,7 +186,7 @@ def _regressed(D: Array, w: Array | None, y: Array, layout: Layout) -> Array:
     if w is None:
         w = np.ones_like(y)
     ridge = np.zeros(D.shape[1], D.dtype)
-    return solve_columns(D, w, ridge, layout.adjoint(D, w * y), layout)
+    return layout.solve_columns(D, w, ridge, layout.adjoint(D, w * y))
 
 
 def _inside(

@@ -1,0 +1,1 @@
+"""Loops over entries of large tables: compiled kernels, each with a twin in numpy."""

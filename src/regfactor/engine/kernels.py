@@ -1,0 +1,223 @@
+"""Loops over the stored entries of a sparse table, compiled where the machine allows it.
+
+Every function has a twin in numpy, which runs where the package was built without a compiler, where
+the processor lacks the instructions, or where the environment has ``REGFACTOR_KERNELS=0``. Both
+give the same numbers up to rounding.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from regfactor.core.linalg import solve_columns
+from regfactor.core.params import Array, frozen
+
+GATHERED_ELEMENTS = 2_000_000  # numbers of gathered factors that numpy holds at once
+
+
+@frozen
+class Kernels:
+    """The compiled module, or why there is none."""
+
+    module: Any
+    reason: str = ""
+
+
+def load_kernels() -> Kernels:
+    """Return the compiled module, or the reason for which numpy serves in its place."""
+    if os.environ.get("REGFACTOR_KERNELS") == "0":
+        return Kernels(None, "REGFACTOR_KERNELS is 0")
+    try:
+        module = importlib.import_module("regfactor.engine._kernels")
+    except ModuleNotFoundError:
+        return Kernels(None, "the package was built without a compiler")
+    if not module.is_supported():
+        return Kernels(None, "the processor lacks AVX2, FMA or BMI2")
+    return Kernels(module)
+
+
+KERNELS = load_kernels()
+
+
+@frozen
+class SparseRows:
+    """Where the rows of a table store entries, checked once: the kernels rely on it.
+
+    Entries of row i stand at ``indptr[i]`` to ``indptr[i + 1] - 1``, in any order of columns.
+    """
+
+    indptr: Array
+    columns: Array  # int32
+    shape: tuple[int, int]
+
+    @staticmethod
+    def of(indptr: Array, columns: Array, shape: tuple[int, int]) -> SparseRows:
+        """Return the rows; raise if an offset or a column is out of range."""
+        n_rows, n_columns = shape
+        if indptr.shape != (n_rows + 1,) or indptr[0] != 0 or indptr[-1] != len(columns):
+            raise ValueError(
+                f"A table of {n_rows} rows needs {n_rows + 1} offsets from 0 to the number of "
+                f"its entries, {len(columns)}."
+            )
+        if np.any(np.diff(indptr) < 0):
+            raise ValueError("Offsets of rows must not fall.")
+        if len(columns) and not (0 <= columns.min() and columns.max() < n_columns):
+            raise ValueError(f"Indices of columns must lie in 0 to {n_columns - 1}.")
+        offsets = np.int32 if indptr.dtype == np.int32 else np.int64
+        return SparseRows(
+            np.ascontiguousarray(indptr, offsets),
+            np.ascontiguousarray(columns, np.int32),
+            shape,
+        )
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def rows(self) -> Array:
+        """The row of each entry."""
+        return np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.indptr))
+
+    def grams(self, entries: Array, pairs: Array, block: slice) -> Array:
+        """Return the sums of pairs over columns, weighted by the entries of a block of rows."""
+        table = scipy.sparse.csr_array((entries, self.columns, self.indptr), shape=self.shape)
+        return table[block] @ pairs
+
+
+def predict_entries(table: SparseRows, codes: Array, components: Array) -> Array:
+    """Return <codes of the row, components of the column> at every stored entry.
+
+    Parameters
+    ----------
+    table : SparseRows
+    codes : ndarray of shape (n_rows, rank)
+    components : ndarray of shape (n_columns, rank)
+
+    Returns
+    -------
+    ndarray of shape (n_entries,)
+    """
+    dtype = np.result_type(codes, components, np.float32)
+    codes = _checked("codes", codes, len(table), dtype)
+    components = _checked("components", components, table.shape[1], dtype)
+    if codes.shape[1] != components.shape[1]:
+        raise ValueError(
+            f"codes have {codes.shape[1]} columns and components {components.shape[1]}."
+        )
+    if KERNELS.module is None:
+        return predict_entries_numpy(table, codes, components)
+    out = np.empty(len(table.columns), dtype)
+    KERNELS.module.entries(
+        0, len(table), table.indptr, table.columns, _padded(codes), _padded(components), out
+    )
+    return out
+
+
+def predict_entries_numpy(table: SparseRows, codes: Array, components: Array) -> Array:
+    """Multiply rows of both factors entry by entry, in chunks."""
+    out = np.empty(len(table.columns), codes.dtype)
+    rows = table.rows
+    chunk = max(GATHERED_ELEMENTS // max(codes.shape[1], 1), 1)
+    for start in range(0, len(out), chunk):
+        part = slice(start, start + chunk)
+        left = codes[rows[part], None, :]
+        right = components[table.columns[part], :, None]
+        # a batch of row-times-column products is one matmul, faster than einsum
+        out[part] = np.matmul(left, right)[:, 0, 0]
+    return out
+
+
+def solve_rows(table: SparseRows, weights: Array, D: Array, ridge: Array, right: Array) -> Array:
+    """Return the solutions of (sum_e w_e d_e d_e' + diag(ridge)) x_i = right_i for all rows i.
+
+    The sum is over the entries e of row i, and d_e is the row of D that belongs to the column of e.
+    A jitter of the trace times the rounding unit keeps rows without entries solvable.
+
+    Parameters
+    ----------
+    table : SparseRows
+    weights : ndarray of shape (n_entries,)
+        Not negative.
+    D : ndarray of shape (n_columns, rank)
+    ridge : ndarray of shape (rank,)
+    right : ndarray of shape (n_rows, rank)
+
+    Returns
+    -------
+    ndarray of shape (n_rows, rank)
+    """
+    dtype = np.result_type(D, weights, np.float32)
+    rank = D.shape[1]
+    D = _checked("D", D, table.shape[1], dtype)
+    right = _checked("right", right, len(table), dtype)
+    weights = np.ascontiguousarray(weights, dtype)
+    ridge = np.ascontiguousarray(ridge, dtype)
+    if weights.shape != table.columns.shape or ridge.shape != (rank,) or right.shape[1] != rank:
+        raise ValueError(
+            f"{len(table.columns)} entries and rank {rank} need as many weights, ridges and "
+            f"right-hand sides; got {weights.shape}, {ridge.shape} and {right.shape}."
+        )
+    if KERNELS.module is None or not rank:
+        return solve_rows_numpy(table, weights, D, ridge, right)
+    held = _padded(D)
+    solved = np.empty((len(table), held.shape[1]), dtype)
+    failed = KERNELS.module.solve_rows(
+        0,
+        len(table),
+        table.indptr,
+        table.columns,
+        weights,
+        held,
+        ridge,
+        _padded(right),
+        solved,
+    )
+    out = solved[:, :rank]
+    if failed:
+        # matrices that rounding made indefinite: numpy's solver factorizes them without symmetry
+        bad = np.flatnonzero(np.isnan(out).any(axis=1))
+        out[bad] = solve_rows_numpy(*_selected(table, weights, bad), D, ridge, right[bad])
+    return out
+
+
+def solve_rows_numpy(
+    table: SparseRows,
+    weights: Array,
+    D: Array,
+    ridge: Array,
+    right: Array,
+) -> Array:
+    """Sum products of pairs of columns of D over the entries of a row, and solve in batches."""
+    return solve_columns(D, weights, ridge, right.T, table).T
+
+
+def _selected(table: SparseRows, weights: Array, chosen: Array) -> tuple[SparseRows, Array]:
+    """Return some rows of a table and the weights of their entries."""
+    counts = np.diff(table.indptr)[chosen]
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    places = np.repeat(table.indptr[chosen] - indptr[:-1], counts) + np.arange(indptr[-1])
+    rows = SparseRows(indptr, table.columns[places], (len(chosen), table.shape[1]))
+    return rows, weights[places]
+
+
+def _checked(name: str, A: Array, length: int, dtype: Any) -> Array:
+    """Return a contiguous matrix of a type; raise if it has another number of rows."""
+    if A.ndim != 2 or len(A) != length:
+        raise ValueError(f"{name} must have {length} rows; its shape is {A.shape}.")
+    return np.ascontiguousarray(A, dtype)
+
+
+def _padded(A: Array) -> Array:
+    """Return a matrix with columns of zeros, so that its rows are whole vectors of numbers."""
+    step = KERNELS.module.PADDING // A.itemsize
+    width = max(-(-A.shape[1] // step), 1) * step
+    if width == A.shape[1]:
+        return A
+    out = np.zeros((len(A), width), A.dtype)
+    out[:, : A.shape[1]] = A
+    return out

@@ -1,0 +1,176 @@
+// Compiled with more instructions than the module: nothing here may be shared with module.cpp, so
+// no containers of the standard library.
+#include "loops.h"
+
+#include <cmath>
+#include <limits>
+
+namespace {
+
+constexpr int64_t CHUNK = 64;  // entries whose rows of D are held next to each other
+constexpr int64_t HEIGHT = 4;  // rows of a tile of the matrix that stays in registers
+
+// 32 bytes of numbers, read from and written to any address
+template <class T>
+struct Lanes {
+    typedef T Vector __attribute__((vector_size(32), aligned(sizeof(T)), may_alias));
+    static constexpr int64_t N = 32 / sizeof(T);
+};
+
+template <class T>
+auto load(const T* from) {
+    return *reinterpret_cast<const typename Lanes<T>::Vector*>(from);
+}
+
+template <class T, class Vector>
+void store(T* to, Vector values) {
+    *reinterpret_cast<typename Lanes<T>::Vector*>(to) = values;
+}
+
+template <class T>
+T dot(const T* a, const T* b, int64_t length) {
+    constexpr int64_t N = Lanes<T>::N;
+    auto first = load(a) * load(b);
+    auto second = load(a + N) * load(b + N);
+    for (int64_t j = 2 * N; j < length; j += 2 * N) {
+        first += load(a + j) * load(b + j);
+        second += load(a + j + N) * load(b + j + N);
+    }
+    first += second;
+    T sum = 0;
+    for (int64_t l = 0; l < N; ++l) sum += first[l];
+    return sum;
+}
+
+// H += sum over entries of weighted d' d, in the upper triangle and a little below it
+template <class T>
+void add_products(T* H, const T* weighted, const T* d, int64_t count, int64_t stride) {
+    constexpr int64_t N = Lanes<T>::N;
+    for (int64_t i = 0; i < stride; i += HEIGHT) {
+        for (int64_t j = i / (2 * N) * (2 * N); j < stride; j += 2 * N) {
+            typename Lanes<T>::Vector left[HEIGHT] = {};
+            typename Lanes<T>::Vector right[HEIGHT] = {};
+            for (int64_t e = 0; e < count; ++e) {
+                const auto first = load(d + e * stride + j);
+                const auto second = load(d + e * stride + j + N);
+                const T* w = weighted + e * stride + i;
+                for (int64_t q = 0; q < HEIGHT; ++q) {
+                    left[q] += w[q] * first;
+                    right[q] += w[q] * second;
+                }
+            }
+            for (int64_t q = 0; q < HEIGHT; ++q) {
+                T* h = H + (i + q) * stride + j;
+                store(h, load(h) + left[q]);
+                store(h + N, load(h + N) + right[q]);
+            }
+        }
+    }
+}
+
+// to[j] -= factor * from[j] for all j >= begin, and a few before it
+template <class T>
+void subtract(T* to, const T* from, T factor, int64_t begin, int64_t stride) {
+    constexpr int64_t N = Lanes<T>::N;
+    for (int64_t j = begin / N * N; j < stride; j += N)
+        store(to + j, load(to + j) - factor * load(from + j));
+}
+
+// H = R'R in the upper triangle; false if H is not positive definite
+template <class T>
+bool factorize(T* H, int64_t rank, int64_t stride) {
+    for (int64_t i = 0; i < rank; ++i) {
+        T* row = H + i * stride;
+        const T pivot = row[i];
+        if (!(pivot > 0) || !std::isfinite(pivot)) return false;
+        const T scale = 1 / std::sqrt(pivot);
+        for (int64_t j = i; j < stride; ++j) row[j] *= scale;
+        for (int64_t k = i + 1; k < rank; ++k) subtract(H + k * stride, row, row[k], k, stride);
+    }
+    return true;
+}
+
+// x <- (R'R)^-1 x; rows of R end with zeros
+template <class T>
+void substitute(const T* R, T* x, int64_t rank, int64_t stride) {
+    for (int64_t i = 0; i < rank; ++i) {
+        const T value = x[i] / R[i * stride + i];
+        for (int64_t j = i + 1; j < rank; ++j) x[j] -= R[i * stride + j] * value;
+        x[i] = value;
+    }
+    for (int64_t i = rank; i-- > 0;) {
+        T sum = 0;
+        for (int64_t j = i + 1; j < rank; ++j) sum += R[i * stride + j] * x[j];
+        x[i] = (x[i] - sum) / R[i * stride + i];
+    }
+}
+
+}  // namespace
+
+template <class T, class Offset>
+void entries(Rows<Offset> rows, const T* codes, const T* components, int64_t stride, T* out) {
+    for (int64_t row = rows.first; row < rows.last; ++row) {
+        const T* a = codes + row * stride;
+        for (Offset e = rows.start[row]; e < rows.start[row + 1]; ++e)
+            out[e] = dot(a, components + rows.column[e] * stride, stride);
+    }
+}
+
+template <class T>
+int64_t solve_rows_memory(int64_t stride) {
+    return (stride + 2 * CHUNK) * stride;
+}
+
+template <class T, class Offset>
+int64_t solve_rows(Rows<Offset> rows, const T* weight, const T* D, int64_t stride, const T* ridge,
+                   int64_t rank, const T* right, T* memory, T* out) {
+    T* H = memory;
+    T* d = H + stride * stride;
+    T* weighted = d + CHUNK * stride;
+    int64_t failed = 0;
+    for (int64_t row = rows.first; row < rows.last; ++row) {
+        for (int64_t i = 0; i < stride * stride; ++i) H[i] = 0;
+        const Offset end = rows.start[row + 1];
+        for (Offset e = rows.start[row]; e < end; e += CHUNK) {
+            const int64_t count = end - e < CHUNK ? end - e : CHUNK;
+            for (int64_t q = 0; q < count; ++q) {
+                const T* from = D + rows.column[e + q] * stride;
+                const T w = weight[e + q];
+                for (int64_t j = 0; j < stride; ++j) {
+                    d[q * stride + j] = from[j];
+                    weighted[q * stride + j] = w * from[j];
+                }
+            }
+            add_products(H, weighted, d, count, stride);
+        }
+        T trace = 0;
+        for (int64_t i = 0; i < rank; ++i) {
+            H[i * stride + i] += ridge[i];
+            trace += H[i * stride + i];
+        }
+        const T jitter = std::numeric_limits<T>::epsilon() * trace +
+                         std::sqrt(std::numeric_limits<T>::min());
+        for (int64_t i = 0; i < rank; ++i) H[i * stride + i] += jitter;
+        T* x = out + row * stride;
+        for (int64_t i = 0; i < rank; ++i) x[i] = right[row * stride + i];
+        if (factorize(H, rank, stride)) {
+            substitute(H, x, rank, stride);
+        } else {
+            for (int64_t i = 0; i < rank; ++i) x[i] = std::numeric_limits<T>::quiet_NaN();
+            ++failed;
+        }
+    }
+    return failed;
+}
+
+#define INSTANTIATE(T, Offset)                                                                     \
+    template void entries<T, Offset>(Rows<Offset>, const T*, const T*, int64_t, T*);               \
+    template int64_t solve_rows<T, Offset>(Rows<Offset>, const T*, const T*, int64_t, const T*,    \
+                                           int64_t, const T*, T*, T*);
+
+template int64_t solve_rows_memory<float>(int64_t);
+template int64_t solve_rows_memory<double>(int64_t);
+INSTANTIATE(float, int32_t)
+INSTANTIATE(float, int64_t)
+INSTANTIATE(double, int32_t)
+INSTANTIATE(double, int64_t)

@@ -1,0 +1,35 @@
+// Loops over the stored entries of a sparse table, for which numpy must gather rows of factors.
+//
+// Every function works on rows first..last-1 and writes output of these rows alone, so that calls
+// on disjoint ranges may run at once. Nothing is checked here: offsets rise, columns are in range
+// and lengths agree because the wrappers of kernels.py make sure of it.
+#pragma once
+
+#include <cstdint>
+
+// Rows of factors are padded with zeros to a multiple of this many bytes.
+constexpr int64_t PADDING = 64;
+
+// A table by rows: the entries of row i stand at start[i]..start[i + 1] - 1.
+template <class Offset>
+struct Rows {
+    int64_t first;
+    int64_t last;
+    const Offset* start;
+    const int32_t* column;
+};
+
+// out_e = <codes of the row of e, components of the column of e>; both have rows of `stride`.
+template <class T, class Offset>
+void entries(Rows<Offset> rows, const T* codes, const T* components, int64_t stride, T* out);
+
+// Numbers of memory that solve_rows needs.
+template <class T>
+int64_t solve_rows_memory(int64_t stride);
+
+// (sum over entries e of row i of weight_e d_e d_e' + diag(ridge) + jitter) out_i = right_i, where
+// d_e is the row of D of the column of e. D, right and out have rows of `stride`. Rows whose matrix
+// is not positive definite are filled with NaN; returns their number.
+template <class T, class Offset>
+int64_t solve_rows(Rows<Offset> rows, const T* weight, const T* D, int64_t stride, const T* ridge,
+                   int64_t rank, const T* right, T* memory, T* out);

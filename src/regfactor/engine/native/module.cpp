@@ -1,0 +1,67 @@
+// The Python module of the loops: unwraps arrays and releases the GIL.
+#include <vector>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include "loops.h"
+
+namespace nb = nanobind;
+
+namespace {
+
+template <class T>
+using Input = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Output = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
+
+bool is_supported() {
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+           __builtin_cpu_supports("bmi2");
+#else
+    return false;  // the loops were measured on x86-64 alone
+#endif
+}
+
+template <class T, class Offset>
+void define(nb::module_& m) {
+    m.def(
+        "entries",
+        [](int64_t first, int64_t last, Input<Offset> indptr, Input<int32_t> columns,
+           Input<T> codes, Input<T> components, Output<T> out) {
+            const Rows<Offset> rows{first, last, indptr.data(), columns.data()};
+            const int64_t stride = static_cast<int64_t>(codes.shape(1));
+            nb::gil_scoped_release release;
+            entries(rows, codes.data(), components.data(), stride, out.data());
+        },
+        nb::arg("first"), nb::arg("last"), nb::arg("indptr").noconvert(),
+        nb::arg("columns").noconvert(), nb::arg("codes").noconvert(),
+        nb::arg("components").noconvert(), nb::arg("out").noconvert());
+    m.def(
+        "solve_rows",
+        [](int64_t first, int64_t last, Input<Offset> indptr, Input<int32_t> columns,
+           Input<T> weights, Input<T> D, Input<T> ridge, Input<T> right, Output<T> out) {
+            const Rows<Offset> rows{first, last, indptr.data(), columns.data()};
+            const int64_t stride = static_cast<int64_t>(D.shape(1));
+            const int64_t rank = static_cast<int64_t>(ridge.shape(0));
+            nb::gil_scoped_release release;
+            std::vector<T> memory(solve_rows_memory<T>(stride));
+            return solve_rows(rows, weights.data(), D.data(), stride, ridge.data(), rank,
+                              right.data(), memory.data(), out.data());
+        },
+        nb::arg("first"), nb::arg("last"), nb::arg("indptr").noconvert(),
+        nb::arg("columns").noconvert(), nb::arg("weights").noconvert(), nb::arg("D").noconvert(),
+        nb::arg("ridge").noconvert(), nb::arg("right").noconvert(), nb::arg("out").noconvert());
+}
+
+}  // namespace
+
+NB_MODULE(_kernels, m) {
+    m.attr("PADDING") = PADDING;
+    m.def("is_supported", &is_supported);
+    define<float, int32_t>(m);
+    define<float, int64_t>(m);
+    define<double, int32_t>(m);
+    define<double, int64_t>(m);
+}

@@ -1,0 +1,159 @@
+"""Compiled loops over sparse tables agree with numpy, and refuse what they cannot index."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import regfactor
+from regfactor import versions
+from regfactor.engine import kernels
+from regfactor.engine.kernels import SparseRows
+from regfactor.problems.layout import Pattern
+
+compiled = pytest.mark.skipif(
+    kernels.KERNELS.module is None,
+    reason=f"no compiled kernels: {kernels.KERNELS.reason}",
+)
+TOLERANCE = {np.float32: 2e-4, np.float64: 1e-11}
+
+
+@st.composite
+def tables(draw):
+    """A sparse table with empty rows and unsorted columns, factors of any rank, weights."""
+    n = draw(st.integers(0, 9))
+    d = draw(st.integers(1, 80))
+    rank = draw(st.integers(0, 35))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    dtype = draw(st.sampled_from([np.float32, np.float64]))
+    counts = rng.integers(0, d + 1, size=n) * rng.integers(0, 2, size=n)
+    columns = [rng.permutation(d)[:count] for count in counts]
+    offsets = draw(st.sampled_from([np.int32, np.int64]))
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(offsets)
+    indices = np.concatenate([*columns, np.zeros(0, int)])
+    table = SparseRows.of(indptr, indices, (n, d))
+    codes = rng.normal(size=(n, rank)).astype(dtype)
+    components = rng.normal(size=(d, rank)).astype(dtype)
+    weights = rng.exponential(size=len(indices)).astype(dtype)
+    return table, codes, components, weights
+
+
+@compiled
+@settings(max_examples=80)
+@given(tables())
+def test_entries_of_a_product_agree_with_numpy(drawn):
+    table, codes, components, _ = drawn
+    found = kernels.predict_entries(table, codes, components)
+    expected = kernels.predict_entries_numpy(table, codes, components)
+    assert found.dtype == codes.dtype
+    tolerance = TOLERANCE[codes.dtype.type]
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=10 * tolerance)
+
+
+@compiled
+@settings(max_examples=80)
+@given(tables())
+def test_regressions_of_rows_agree_with_numpy(drawn):
+    table, codes, D, weights = drawn
+    ridge = np.full(D.shape[1], 0.5, D.dtype)
+    found = kernels.solve_rows(table, weights, D, ridge, codes)
+    expected = kernels.solve_rows_numpy(table, weights, D, ridge, codes)
+    assert found.dtype == codes.dtype
+    tolerance = TOLERANCE[codes.dtype.type]
+    np.testing.assert_allclose(found, expected, rtol=100 * tolerance, atol=10 * tolerance)
+
+
+@compiled
+def test_the_equations_of_rows_and_columns_are_those_of_the_dense_table():
+    rng = np.random.default_rng(0)
+    X = scipy.sparse.random_array((30, 20), density=0.2, rng=rng, format="csr")
+    pattern = Pattern.of(X)
+    ridge = np.array([0.1, 0.2, 0.3])
+    dense = X.toarray()
+    for layout, weights in ((pattern, dense), (pattern.T, dense.T)):
+        D = rng.normal(size=(len(weights), 3))
+        right = rng.normal(size=(3, weights.shape[1]))
+        step = layout.solve_columns(D, X.data, ridge, right)
+        for j in range(weights.shape[1]):
+            H = (D.T * weights[:, j]) @ D + np.diag(ridge)
+            np.testing.assert_allclose(H @ step[:, j], right[:, j], atol=1e-10)
+
+
+@compiled
+def test_missing_weights_spoil_only_their_own_row():
+    table = SparseRows.of(np.array([0, 2, 4]), np.array([0, 1, 0, 2]), (2, 3))
+    weights = np.array([1.0, np.nan, 1.0, 1.0])
+    D = np.random.default_rng(1).normal(size=(3, 2))
+    found = kernels.solve_rows(table, weights, D, np.ones(2), np.ones((2, 2)))
+    assert np.isnan(found[0]).all()
+    assert np.isfinite(found[1]).all()
+
+
+@compiled
+def test_an_indefinite_row_is_solved_as_numpy_does():
+    table = SparseRows.of(np.array([0, 1, 2]), np.array([0, 1]), (2, 2))
+    weights = np.array([-3.0, 1.0])
+    D = np.random.default_rng(1).normal(size=(2, 2))
+    right = np.ones((2, 2))
+    found = kernels.solve_rows(table, weights, D, np.ones(2), right)
+    expected = kernels.solve_rows_numpy(table, weights, D, np.ones(2), right)
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("indptr", "columns", "message"),
+    [
+        ([0, 1], [0], "needs 3 offsets"),
+        ([1, 1, 1], [0], "from 0"),
+        ([0, 1, 3], [0, 1], "from 0 to the number of its entries"),
+        ([0, 2, 1], [0], "must not fall"),
+        ([0, 1, 2], [0, 5], "lie in 0 to 4"),
+        ([0, 1, 2], [-1, 2], "lie in 0 to 4"),
+    ],
+)
+def test_offsets_and_columns_out_of_range_are_refused(indptr, columns, message):
+    with pytest.raises(ValueError, match=message):
+        SparseRows.of(np.array(indptr), np.array(columns), (2, 5))
+
+
+def test_factors_and_weights_of_other_lengths_are_refused():
+    table = SparseRows.of(np.array([0, 1, 2]), np.array([0, 4]), (2, 5))
+    with pytest.raises(ValueError, match="codes must have 2 rows"):
+        kernels.predict_entries(table, np.ones((3, 2)), np.ones((5, 2)))
+    with pytest.raises(ValueError, match="components must have 5 rows"):
+        kernels.predict_entries(table, np.ones((2, 2)), np.ones((4, 2)))
+    with pytest.raises(ValueError, match="codes have 2 columns and components 3"):
+        kernels.predict_entries(table, np.ones((2, 2)), np.ones((5, 3)))
+    with pytest.raises(ValueError, match="as many weights"):
+        kernels.solve_rows(table, np.ones(3), np.ones((5, 2)), np.ones(2), np.ones((2, 2)))
+
+
+def test_the_environment_turns_kernels_off():
+    code = "from regfactor.engine.kernels import KERNELS; print(KERNELS.module, KERNELS.reason)"
+    environment = {**os.environ, "REGFACTOR_KERNELS": "0"}
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.strip() == "None REGFACTOR_KERNELS is 0"
+
+
+def test_versions_name_the_kernels_and_packages_that_are_not_installed(monkeypatch, capsys):
+    monkeypatch.setattr(versions, "PACKAGES", ("numpy", "no-such-package"))
+    monkeypatch.setattr(versions, "KERNELS", kernels.Kernels(None, "there is no compiler"))
+    regfactor.show_versions()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("python: ")
+    assert lines[1:] == [
+        f"numpy: {np.__version__}",
+        "no-such-package: not installed",
+        "kernels: numpy, since there is no compiler",
+    ]
