@@ -62,7 +62,8 @@ def denoised(sensors: np.ndarray, noisy: np.ndarray) -> dict[str, np.ndarray]:
         return scale * model.inverse_transform(model.codes_)
 
     def both(alpha: float, seen: np.ndarray) -> np.ndarray:
-        return TwoViewSubspace(alpha, tol=1e-3).fit(sensors, seen).denoise(sensors, seen)[1]
+        model = TwoViewSubspace(alpha, loss="squared", tol=1e-3).fit(sensors, seen)
+        return model.denoise(sensors, seen, keep=False)[1]
 
     return {"alone": chosen(alone, noisy), "with the sensors": chosen(both, noisy)}
 

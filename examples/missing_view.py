@@ -59,9 +59,7 @@ def example() -> tuple[str, Any]:
     name, first, pictures, shape = views()
     spread = first[:TRAINED].std(axis=0)
     first = (first - first[:TRAINED].mean(axis=0)) / np.where(spread > 0, spread, 1)
-    model = TwoViewSubspace("auto", rule="1se", tol=1e-3, random_state=0).fit(
-        first[:TRAINED], pictures[:TRAINED]
-    )
+    model = TwoViewSubspace(tol=1e-3, random_state=0).fit(first[:TRAINED], pictures[:TRAINED])
     truth, found = pictures[TRAINED:], model.predict_view(X1=first[TRAINED:])
     mean = np.broadcast_to(pictures[:TRAINED].mean(axis=0), truth.shape)
     explained = 1 - np.square(found - truth).sum() / np.square(mean - truth).sum()
@@ -78,8 +76,8 @@ def example() -> tuple[str, Any]:
     text = (
         f"{TRAINED} {name} with both views, {TESTED} new ones of which the second view is "
         f"missing.\nPredicted pictures explain {explained:.1%} of the variance about the mean "
-        f"picture; {model.codes_.shape[1]} shared codes, alpha {model.alpha_:.3g} chosen on "
-        f"held-out entries.\nThe weights of the views are {model.view_weight_[0]:.2f} and "
+        f"picture; {model.codes_.shape[1]} shared codes, alpha {model.alpha_:.3g} from the "
+        f"noise.\nThe weights of the views are {model.view_weight_[0]:.2f} and "
         f"{model.view_weight_[1]:.2f}. {model.certificate_}"
     )
     return text, figure

@@ -73,7 +73,7 @@ def fitted(cell: Cell) -> tuple[dict[str, Any], dict[str, dict[str, float]], tup
         seconds, models[name] = cpu(lambda model=model: model.fit(first[train], noisy[train]))
         found, tested = (
             models[name].inverse_transform(models[name].codes_),
-            models[name].denoise(first[~train], noisy[~train]),
+            models[name].denoise(first[~train], noisy[~train], keep=False),
         )
         facts[name] = {
             "seconds": seconds,

@@ -37,7 +37,7 @@ from regfactor.solvers.lloyd import Lloyd
 from regfactor.tables.kernel_subspace import Eigenvectors, KernelComponents
 from regfactor.views.canonical_svd import CanonicalDirections, CanonicalSvd
 from regfactor.views.pair import TablePair
-from regfactor.views.reduced_rank import ReducedRank, TruncatedRidge
+from regfactor.views.reduced_rank import ReducedRank, StackedRank, StackedRegression, TruncatedRidge
 
 LOSSES = {
     "squared": losses.Squared(),
@@ -452,6 +452,7 @@ PROBLEMS = {
     ),
     "canonical_directions": CanonicalDirections(_PAIR, None, 2, 0.1, True),
     "reduced_rank": ReducedRank(_PAIR, 2, 0.5, True),
+    "stacked_rank": StackedRank(_PAIR, None, None, True),
     "kernel_components": KernelComponents(np.cov(rng(10).normal(size=(9, 30))), 3),
 }
 NOT_BY_DEFAULT = ("many_views",)  # problems of comparisons, whose solver has to be given
@@ -476,6 +477,7 @@ SOLVERS = {
     "EM": SolverCase(EM(), descends=True),
     "CanonicalSvd": SolverCase(CanonicalSvd()),
     "TruncatedRidge": SolverCase(TruncatedRidge()),
+    "StackedRegression": SolverCase(StackedRegression()),
     "Eigenvectors": SolverCase(Eigenvectors()),
     "SimplexSearch": SolverCase(SimplexSearch()),
     "Local": SolverCase(Local(rank=2), descends=True, optimal=False),

@@ -43,7 +43,7 @@ CONSTRUCTORS = {
     },
     "ConvexSubspace": SUBSPACE,
     "SubspaceImputer": SUBSPACE,
-    "RobustSubspace": {"alpha": 1.0, "beta": "auto", "loss": "squared"},
+    "RobustSubspace": {"alpha": "noise", "beta": "auto", "loss": "squared"},
     "ConvexSparseCoding": {"loss": "squared", "alpha": 1.0, "q": 2},
     "ExponentialFamilyPCA": {
         "n_components": 2,
@@ -71,14 +71,15 @@ CONSTRUCTORS = {
         "divergence": "squared",
     },
     "CanonicalCorrelation": {"n_components": 2, "ridge": 0.0},
-    "ReducedRankRegression": {"rank": 2, "alpha": 0.0},
+    "ReducedRankRegression": {"rank": "auto", "alpha": "auto"},
     "BregmanRegressor": {"transfer": "identity", "alpha": 0.1, "kernel": None},
     "TwoViewSubspace": {
-        "alpha": 1.0,
+        "alpha": "noise",
         "bounds": BOUNDS,
-        "loss": "squared",
+        "loss": "auto",
         "n_first": None,
         "scale": True,
+        "regression": "auto",
     },
     "ReverseClassifier": {
         "transfer": "identity",

@@ -194,7 +194,7 @@ def test_one_target_stands_in_a_pipeline_and_two_tables_give_two_scores():
 def test_a_constant_table_is_predicted_by_its_mean():
     X, _ = tables(50)
     constant = np.full((50, 2), 0.1)
-    np.testing.assert_allclose(ReducedRankRegression().fit(X, constant).predict(X), 0.1)
+    np.testing.assert_allclose(ReducedRankRegression(2, 0.0).fit(X, constant).predict(X), 0.1)
     with pytest.warns(UserWarning, match="All columns of y are constant"):
         np.testing.assert_allclose(CanonicalCorrelation().fit(X, constant).predict(X), 0.1)
     for table in (constant, scipy.sparse.csr_array(constant)):
@@ -263,7 +263,7 @@ def test_closed_form_is_the_projected_least_squares_fit():
     ols = LinearRegression().fit(X, Y)
     fit = ols.predict(X) - Y.mean(axis=0)
     V = np.linalg.svd(fit)[2][:2].T
-    model = ReducedRankRegression(2).fit(X, Y)
+    model = ReducedRankRegression(2, 0.0).fit(X, Y)
     close(model.coef_, V @ V.T @ ols.coef_, 1e-9)
     close(model.components_ @ model.components_.T, np.eye(2))
     close(model.transform(X) @ model.components_ + Y.mean(axis=0), model.predict(X), 1e-12)
@@ -273,16 +273,16 @@ def test_on_whitened_targets_it_finds_the_canonical_directions():
     X, Y = tables()
     Yc = Y - Y.mean(axis=0)
     whitened = Yc @ np.linalg.inv(np.linalg.cholesky(np.cov(Yc.T))).T
-    codes = ReducedRankRegression(2).fit(X, whitened).transform(X)
+    codes = ReducedRankRegression(2, 0.0).fit(X, whitened).transform(X)
     scores = CanonicalCorrelation(2).fit(X, Y).transform(X)
     assert np.cos(scipy.linalg.subspace_angles(codes, scores)).min() == pytest.approx(1, abs=1e-12)
-    raw = ReducedRankRegression(2).fit(X, Y).transform(X)  # the metric of the targets matters
+    raw = ReducedRankRegression(2, 0.0).fit(X, Y).transform(X)  # the metric of the targets matters
     assert np.cos(scipy.linalg.subspace_angles(raw, scores)).min() < 0.9999
 
 
 def test_more_columns_than_rows_give_the_coefficients_of_least_norm():
     X, Y = tables(20, 50, 4)
-    model = ReducedRankRegression(4).fit(X, Y)
+    model = ReducedRankRegression(4, 0.0).fit(X, Y)
     close(model.predict(X), Y, 1e-9)
     close(model.coef_, (np.linalg.pinv(X - X.mean(axis=0)) @ (Y - Y.mean(axis=0))).T, 1e-9)
     ridge = ReducedRankRegression(4, alpha=2.0).fit(X, Y)
@@ -291,7 +291,7 @@ def test_more_columns_than_rows_give_the_coefficients_of_least_norm():
 
 # --- both -------------------------------------------------------------------------------------------------------------
 
-BOTH = [CanonicalCorrelation(), ReducedRankRegression()]
+BOTH = [CanonicalCorrelation(), ReducedRankRegression(2, 0.0)]
 
 
 @pytest.mark.parametrize("model", BOTH)
@@ -327,7 +327,7 @@ def test_large_means_and_small_columns_lose_nothing(model):
         (CanonicalCorrelation(0), "'n_components' parameter"),
         (CanonicalCorrelation(ridge=-1.0), "'ridge' parameter"),
         (ReducedRankRegression(1.5), "'rank' parameter"),
-        (ReducedRankRegression(alpha=np.inf), "'alpha' parameter"),
+        (ReducedRankRegression(2, alpha=np.inf), "'alpha' parameter"),
     ],
 )
 def test_bad_parameters_are_named(model, message):
@@ -361,9 +361,9 @@ def sparse_tables(n=200, p=12, seed=0):
     [
         CanonicalCorrelation(ridge=0.1),
         CanonicalCorrelation(ridge=0.1, scale=False),
-        ReducedRankRegression(alpha=2.0),
-        ReducedRankRegression(3),
-        ReducedRankRegression(fit_intercept=False),
+        ReducedRankRegression(2, alpha=2.0),
+        ReducedRankRegression(3, 0.0),
+        ReducedRankRegression(2, 0.0, fit_intercept=False),
     ],
 )
 def test_sparse_tables_are_read_with_zeros(model, shape, weighted):
@@ -395,11 +395,12 @@ def test_sparse_tables_without_ridge_leave_out_null_directions():
     )  # a place stored twice
     targets = np.arange(4.0)
     a, b = (
-        ReducedRankRegression(alpha=1.0).fit(table, targets) for table in (twice, twice.toarray())
+        ReducedRankRegression(2, alpha=1.0).fit(table, targets)
+        for table in (twice, twice.toarray())
     )
     close(a.coef_, b.coef_)
     with pytest.raises(ValueError, match="sparse y is not supported"):
-        ReducedRankRegression().fit(X, scipy.sparse.csr_array(Y))
+        ReducedRankRegression(2, 0.0).fit(X, scipy.sparse.csr_array(Y))
 
 
 @pytest.mark.parametrize("n", [200, 5000])
@@ -444,7 +445,7 @@ def test_a_large_column_of_a_sparse_table_hides_no_other(column):
         dummies @ np.arange(1, 9.0) + 0.1 * rng.normal(size=20_000),
     )
     for model in (
-        ReducedRankRegression(1),
+        ReducedRankRegression(1, 0.0),
         ReducedRankRegression(1, alpha=1.0),
         CanonicalCorrelation(1, scale=False),
     ):
@@ -465,17 +466,17 @@ def test_rounding_of_a_large_mean_is_no_direction(dtype):
     assert model.correlations_.shape == (1,)
     best = LinearRegression().fit(kelvin[:, None], Y)
     close(model.predict(X), best.predict(kelvin[:, None]), 1e-3)
-    assert np.abs(ReducedRankRegression(2).fit(X, Y).coef_).max() < 1
+    assert np.abs(ReducedRankRegression(2, 0.0).fit(X, Y).coef_).max() < 1
 
 
 def test_the_least_coefficients_are_found_and_far_units_are_borne():
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(50, 5)), rng.normal(size=(50, 3))
     X = np.column_stack([X, X[:, 0] + X[:, 1]])
-    close(ReducedRankRegression(3).fit(X, Y).coef_, LinearRegression().fit(X, Y).coef_)
+    close(ReducedRankRegression(3, 0.0).fit(X, Y).coef_, LinearRegression().fit(X, Y).coef_)
     far = X * [1, 1, 1e-9, 1e9, 1, 1]
     close(
-        ReducedRankRegression(3).fit(far, Y).predict(far),
+        ReducedRankRegression(3, 0.0).fit(far, Y).predict(far),
         LinearRegression().fit(X, Y).predict(X),
         1e-6,
     )
@@ -609,8 +610,8 @@ def test_regressions_in_single_precision_are_those_of_double_far_from_zero(offse
     """Columns of deviations from .003 to 570, beside which the rounding of the data grows with the offset."""
     D = load_breast_cancer().data
     X, Y = (D[:, :15] + offset).astype(np.float32), D[:, 15:].astype(np.float32)
-    single = ReducedRankRegression(3).fit(scipy.sparse.csr_array(X) if sparse else X, Y)
-    double = ReducedRankRegression(3).fit(X.astype(float), Y.astype(float))
+    single = ReducedRankRegression(3, 0.0).fit(scipy.sparse.csr_array(X) if sparse else X, Y)
+    double = ReducedRankRegression(3, 0.0).fit(X.astype(float), Y.astype(float))
     assert single.objective_ == pytest.approx(
         double.objective_, rel=0.1 if offset == 10_000 else 1e-9
     )
@@ -623,8 +624,8 @@ def test_a_column_of_rounding_leaves_the_others_their_correlations():
     rough = np.c_[X, 1e5 + random.integers(-1, 2, size=150) / 20].astype(np.float32)
     both = [CanonicalCorrelation(2).fit(table, Y) for table in (X, rough)]
     np.testing.assert_allclose(both[0].correlations_, both[1].correlations_, rtol=1e-5)
-    regression = ReducedRankRegression(2).fit(rough, Y)
+    regression = ReducedRankRegression(2, 0.0).fit(rough, Y)
     np.testing.assert_allclose(
-        regression.coef_[:, :2], ReducedRankRegression(2).fit(X, Y).coef_, rtol=1e-4
+        regression.coef_[:, :2], ReducedRankRegression(2, 0.0).fit(X, Y).coef_, rtol=1e-4
     )
     np.testing.assert_array_equal(regression.coef_[:, 2], 0)

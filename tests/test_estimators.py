@@ -630,7 +630,8 @@ DECODERS = [name for name, model in ESTIMATORS.items() if hasattr(model, "invers
 @pytest.mark.parametrize("name", DECODERS)
 def test_codes_of_another_width_or_with_holes_are_refused(name):
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(40, 6)), np.arange(40) % 2
+    X = rng.normal(size=(40, 2)) @ rng.normal(size=(2, 6)) + 0.1 * rng.normal(size=(40, 6))
+    y = np.arange(40) % 2
     options = {"n_first": 3} if name == "TwoViewSubspace" else {}
     model = clone(ESTIMATORS[name]).set_params(**options).fit(X, None if options else y)
     codes = np.ones((2, np.shape(model.transform(X))[1]))

@@ -53,11 +53,11 @@ def run(job: Job, path: Path, spans: str) -> None:
         raise BadInput(
             "Nothing differs between the rows of either view; there is nothing to denoise."
         )
-    model = TwoViewSubspace(alpha="auto", random_state=job.settings.seed)
+    model = TwoViewSubspace(random_state=job.settings.seed)
     job.fit("fitting two views", model, *tables)
-    clean = model.denoise(*tables)
+    clean = model.denoise(tables[0], tables[1], keep=False)
     with job.console.progress("trying it on hidden cells"), quiet():
-        gain = _gain(model, tables, job.settings.seed)
+        gain = _gain(tables, job.settings.seed)
     rank = model.codes_.shape[1]
     certificate = str(model.certificate_)
     lead = (
@@ -77,7 +77,7 @@ def run(job: Job, path: Path, spans: str) -> None:
         f"Both views (columns {listed(views[0], 3)} and {listed(views[1], 3)}) were reconstructed "
         "from one set of patterns; what they cannot express is treated as noise and left out. Each "
         "view has its own bound, so that neither can drown the other. The strength (alpha = "
-        f"{model.alpha_:.4g}) was chosen by cells held out."
+        f"{model.alpha_:.4g}) is the one at which noise alone would leave no pattern."
     )
     report = Report(
         title=", denoised",
@@ -95,9 +95,9 @@ def run(job: Job, path: Path, spans: str) -> None:
         code=[
             *outlier_code(wrong, "frame"),
             f"first, second = frame[{views[0]!r}], frame[{views[1]!r}]",
-            f'model = TwoViewSubspace(alpha="auto", random_state={job.settings.seed})',
+            f"model = TwoViewSubspace(random_state={job.settings.seed})",
             "model.fit(first, second)",
-            "clean_first, clean_second = model.denoise(first, second)",
+            "clean_first, clean_second = model.denoise(first, second, keep=False)",
             "print(model.certificate_)",
         ],
         model=model,
@@ -168,7 +168,7 @@ def _require_numbers(seen: Understood, names: list[str]) -> None:
         )
 
 
-def _gain(model: Any, tables: list[Array], seed: int) -> float | None:
+def _gain(tables: list[Array], seed: int) -> float | None:
     """Return by how much errors in hidden cells are smaller than those of the column means."""
     random = np.random.default_rng(seed)
     hidden = [~np.isnan(X) & (random.random(X.shape) < HIDDEN_SHARE) for X in tables]
@@ -176,8 +176,8 @@ def _gain(model: Any, tables: list[Array], seed: int) -> float | None:
     emptied = any(np.isnan(X).all(axis=0).any() for X in masked)
     if emptied or not any(h.any() for h in hidden):
         return None
-    again = TwoViewSubspace(alpha=model.alpha_, random_state=seed).fit(*masked)
-    guesses = again.denoise(*masked)
+    again = TwoViewSubspace(random_state=seed).fit(*masked)
+    guesses = again.denoise(masked[0], masked[1], keep=False)
     errors = []
     for X, h, guess, kept in zip(tables, hidden, guesses, masked, strict=True):
         scale = np.nanstd(X, axis=0)

@@ -130,7 +130,8 @@ def _scored(model: Any, info: dict[str, Any], table: Table) -> tuple[Any, str]:
         cells = count(int(missing.to_numpy().sum()), "missing cell")
         return fill_missing(table, completed, missing), f"{cells} filled in {rows}."
     if command == "denoise":
-        clean = model.denoise(*(X[view].to_numpy() for view in info["views"]))
+        views = [X[view].to_numpy() for view in info["views"]]
+        clean = model.denoise(*views, keep=False)
         return with_views(table, info["views"], clean), f"{rows} cleaned by both views."
     if command == "embed":
         codes = model.transform(X)[:, : info["dimensions"]]

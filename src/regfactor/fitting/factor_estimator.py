@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.loop import Limits, Solution, Status
-from regfactor.core.params import Array, UnsupportedProblem, choose, warn
+from regfactor.core.params import Array, UnsupportedProblem, choose, is_option, warn
 from regfactor.fitting.base import Choice, Estimator, Run
 from regfactor.fitting.inputs import (
     as_float_table,
@@ -28,6 +28,15 @@ from regfactor.fitting.inputs import (
     schema_of,
     warn_of_empty,
     weigh_columns,
+)
+from regfactor.fitting.noise import (
+    NOISE,
+    gradient_size,
+    is_robust,
+    noise_deviation,
+    noise_huber,
+    noise_strength,
+    within_reach,
 )
 from regfactor.fitting.parameters import AUTO, POSITIVE, RUN_CONSTRAINTS
 from regfactor.fitting.schema import Schema
@@ -78,6 +87,10 @@ class TableInputs:
     entry_weights: Any
     offset_columns: Array | None  # a mask of those that an intercept is fitted to; None for all
 
+    def without_extremes(self) -> Self:
+        """Return inputs that are learned from without the size of gross errors."""
+        return replace(self, learned=within_reach(self.learned, self.rows))
+
     @classmethod
     def of(
         cls,
@@ -119,6 +132,8 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estim
     """A transformer whose codes, components and strength are those of a factor model."""
 
     _schema: Schema | None = None
+    _noise: float | None = None
+    _noise_alpha = 1.0  # set when a table is read, where alpha follows from its noise
     _no_certificate = "with its penalties or rank it"
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
@@ -127,8 +142,10 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estim
 
     @property
     def _strength(self) -> float:
-        """The alpha that was given, or one in its place until it is chosen."""
+        """The alpha that was given or follows from the noise, or one until it is chosen."""
         if isinstance(self.alpha, str):
+            if self.alpha == NOISE:
+                return self._noise_alpha
             return 1.0
         return float(self.alpha)
 
@@ -136,7 +153,7 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estim
         """Return the problem at the strength that held-out entries choose, where it is "auto"."""
         seed = run.seed()  # drawn in any case: the seed of the solver does not depend on alpha
         debias = getattr(self, "debias", False)
-        auto = isinstance(self.alpha, str)
+        auto = isinstance(self.alpha, str) and self.alpha != NOISE
         if not auto and debias != PRIOR:
             return Choice(problem)
         if not isinstance(problem, Convex):
@@ -199,18 +216,44 @@ class FactorEstimator(FactorTransformer, abc.ABC):
     mixed = False  # whether frames with categories are accepted
 
     def _read(self, X: Any, sample_weight: Any = None, entry_weight: Any = None, /) -> TableInputs:
+        self._noise = None
         schema = schema_of(X, self.loss) if self.mixed else None
         self._schema = schema
         table = as_float_table(self, X, schema, reset=True)
         loss = self._as_loss(self.loss) if schema is None else schema.loss
-        return TableInputs.of(
+        rows = row_weights(table, sample_weight)
+        if is_option(self.alpha, NOISE):
+            loss = self._noise_loss(table, loss, rows)
+        inputs = TableInputs.of(
             table,
             loss,
-            row_weights(table, sample_weight),
+            rows,
             entry_weights(table, entry_weight, schema),
             1.0 if schema is None else schema.weights,
             names=names_of(self, schema, table.shape[1]),
         )
+        if self._noise is not None and is_robust(loss):
+            return inputs.without_extremes()
+        return inputs
+
+    def _noise_loss(self, table: Any, loss: Loss, rows: Array | None) -> Loss:
+        """Return the loss at the noise of a table, and keep the strength that follows from it.
+
+        A Huber loss that was given by its name alone changes at twice the noise.
+        """
+        parts = [part for _, part in loss.parts(table.shape[1])]
+        if not all(part.of_residual for part in parts):
+            raise ValueError(
+                "alpha='noise' needs a loss of the residual, such as 'squared' or 'huber', in "
+                f"every column, got {loss}: use alpha='auto', or give a number."
+            )
+        self._noise = noise_deviation(table, rows, getattr(self, "fit_intercept", False))
+        if is_option(self.loss, "huber"):
+            loss = noise_huber(self._noise)
+            parts = [loss]
+        largest = max(gradient_size(part, self._noise) for part in parts)
+        self._noise_alpha = noise_strength(table, largest, rows) or 1.0
+        return loss
 
     def _context(self, inputs: TableInputs) -> AbstractContextManager[Any]:
         return naming_columns_in_errors(inputs.names)
@@ -342,6 +385,8 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         if self._score is not None:
             published = self._rescored(self._score, problem, published, inputs, row_scale, run)
         self.alpha_ = float(problem.alpha)
+        if self._noise is not None:
+            self.noise_ = self._noise
         self._loss_parts = inputs.loss.parts(inputs.table.shape[1])
         if isinstance(problem, Convex):
             self.alpha_max_ = problem.alpha_max()

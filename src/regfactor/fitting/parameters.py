@@ -48,6 +48,7 @@ FINITE_POSITIVE = NumberInterval(Real, 0, np.inf, closed="neither")
 FINITE_NON_NEGATIVE = NumberInterval(Real, 0, np.inf, closed="left")
 COUNT = NumberInterval(Integral, 1, None, closed="left")
 AUTO = StrOptions({"auto"})
+NOISE_OPTION = StrOptions({"noise"})
 
 # of every estimator that is solved by iteration
 RUN_CONSTRAINTS: dict[str, list[Any]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,16 @@ from sklearn.utils import check_consistent_length
 from regfactor.core.linalg import is_sparse
 from regfactor.core.params import EPS, Array, frozen, is_number
 from regfactor.fitting.inputs import as_float_table
-from regfactor.fitting.schema import places
-from regfactor.losses import Loss, Squared, Stacked, as_loss
+from regfactor.fitting.noise import is_robust, robust_units
+from regfactor.fitting.schema import places as column_places
+from regfactor.losses import Huber, Loss, Stacked, as_loss
 from regfactor.penalties import Trace
 from regfactor.problems import Design
 from regfactor.problems.convex import convex
 
 # relative size of numbers about their mean that are rounding
 MEAN_ROUNDING = 64 * EPS
+AUTO_LOSS = "auto"  # as a value of loss
 
 
 class SecondView(BaseEstimator):
@@ -123,7 +126,7 @@ def split_of(n_first: Any, d: int, names: list[str]) -> tuple[int, Array]:
             f"n_first must be a count, a share, or a list of columns, got {n_first!r}."
         )
     else:
-        chosen = np.unique(np.asarray(places(list(n_first), names), int))
+        chosen = np.unique(np.asarray(column_places(list(n_first), names), int))
         count = len(chosen)
         order = np.concatenate([chosen, np.setdiff1d(order, chosen)])
     if not 0 < count < d:
@@ -135,13 +138,23 @@ def split_of(n_first: Any, d: int, names: list[str]) -> tuple[int, Array]:
 
 
 def loss_pair(loss: Any) -> tuple[Loss, Loss]:
-    """Return the losses of both views from one loss or a pair of them."""
+    """Return the losses of both views from one loss or a pair of them.
+
+    "auto" is a Huber loss, until the noise of the views is known.
+    """
+    pair = loss_names(loss)
+    first, second = (Huber() if one == AUTO_LOSS else as_loss(one) for one in pair)
+    return first, second
+
+
+def loss_names(loss: Any) -> tuple[Any, Any]:
+    """Return what was given as the loss of each view."""
     pair = loss
     if isinstance(loss, str | Loss):
         pair = (loss, loss)
     if len(pair) != 2 or not all(isinstance(one, str | Loss) for one in pair):
         raise ValueError(f"loss must be one loss or a pair, one for each view, got {loss!r}.")
-    return as_loss(pair[0]), as_loss(pair[1])
+    return pair[0], pair[1]
 
 
 def joint_loss(losses: tuple[Loss, Loss], n_first: int) -> Loss:
@@ -152,36 +165,61 @@ def joint_loss(losses: tuple[Loss, Loss], n_first: int) -> Loss:
 
 
 def units(
-    losses: tuple[Loss, Loss],
-    views: tuple[Any, Any],
+    losses: Sequence[Loss],
+    views: Sequence[Any],
     rows: Array | None,
     intercept: bool,
 ) -> Units:
-    """Return units in which the best constants cost a half for each observed entry of either view.
+    """Return units in which the best constants cost a half for each observed entry of every view.
 
-    Under a loss of the residual the data are divided by their root mean square (about the column
-    means, where there are intercepts); any other loss is weighted by what its best constants cost
-    above its least value.
+    Under a loss of the residual each column is divided by its deviation: from its mean, or from
+    zero where there are no intercepts, and robustly, from its median, where the influence of an
+    entry on the loss is bounded. Any other loss is weighted by what its best constants cost above
+    its least value.
     """
-    divisors = [1.0, 1.0]
-    weights = [1.0, 1.0]
-    for i, (loss, view) in enumerate(zip(losses, views, strict=True)):
-        if loss.of_residual:
-            cost = _null_cost(Squared(), view, rows, intercept)
-            if _rounding(view) < cost < np.inf:
-                divisors[i] = np.sqrt(2 * cost)
+    divisors = []
+    weights = []
+    for loss, view in zip(losses, views, strict=True):
+        width = view.shape[1]
+        divisor = np.ones(width)
+        weight = 1.0
+        if is_robust(loss):
+            divisor = robust_units(view, rows).deviation
+        elif loss.of_residual:
+            divisor = _deviations(view, rows, intercept)
         else:
             cost = _null_cost(loss, view, rows, intercept)
             if 0 < cost < np.inf:
-                weights[i] = 0.5 / cost
-    sizes = [view.shape[1] for view in views]
-    return Units(np.repeat(divisors, sizes), np.repeat(weights, sizes))
+                weight = 0.5 / cost
+        divisors.append(divisor)
+        weights.append(np.full(width, weight))
+    return Units(np.concatenate(divisors), np.concatenate(weights))
 
 
-def _rounding(view: Any) -> float:
-    """Return the mean square below which numbers about their means are rounding."""
-    seen = np.abs(view.data if is_sparse(view) else view).astype(np.float64)
-    return float(np.square(MEAN_ROUNDING * np.max(seen, where=~np.isnan(seen), initial=0.0)))
+def _deviations(view: Any, rows: Array | None, intercept: bool) -> Array:
+    """Return the root mean square of each column about its mean, one where it is rounding."""
+    weights = np.ones(view.shape[0]) if rows is None else rows
+    if is_sparse(view):
+        places = view.indices
+        values = view.data.astype(np.float64)
+        shares = np.repeat(weights, np.diff(view.indptr))
+    else:
+        seen = ~np.isnan(view)
+        places = np.nonzero(seen)[1]
+        values = view[seen].astype(np.float64)
+        shares = np.broadcast_to(weights[:, None], view.shape)[seen]
+    d = view.shape[1]
+    counts = np.bincount(places, shares, minlength=d)
+    counts = np.where(counts > 0, counts, 1.0)
+    mean = np.zeros(d)
+    if intercept:
+        mean = np.bincount(places, shares * values, minlength=d) / counts
+    squares = np.bincount(places, shares * np.square(values - mean[places]), minlength=d) / counts
+    size = np.zeros(d)
+    np.maximum.at(size, places, np.abs(values))
+    deviation = np.sqrt(squares)
+    varies = (deviation > MEAN_ROUNDING * size) & np.isfinite(deviation)
+    return np.where(varies, deviation, 1.0)
 
 
 def _null_cost(loss: Loss, view: Any, rows: Array | None, intercept: bool) -> float:
@@ -206,3 +244,22 @@ def _null_cost(loss: Loss, view: Any, rows: Array | None, intercept: bool) -> fl
         return 0.0
     P = problem.predictor(problem.null.factors, problem.null.coefficients)
     return (data.value(P) - data.infimum) / total_weight
+
+
+def null_gradient(loss: Loss, view: Any, rows: Array | None, intercept: bool) -> float:
+    """Return the root mean square of the gradient of a loss under the best constants.
+
+    An upper bound of its noise, where losses are not of the residual.
+    """
+    if rows is not None:
+        view = view[rows > 0]
+        rows = rows[rows > 0]
+    whole = with_missing_as_nan(view).astype(np.float64)
+    design = Design.intercept(whole.shape[0]) if intercept else None
+    problem = convex(whole, loss, Trace(), 1.0, rows, None, design)
+    P = problem.predictor(problem.null.factors, problem.null.coefficients)
+    weights = np.ones(len(whole)) if rows is None else rows
+    gradient = problem.data.gradient(P) / weights[:, None]
+    seen = ~np.isnan(whole)
+    shares = np.broadcast_to(weights[:, None], whole.shape)[seen]
+    return float(np.sqrt(np.average(np.square(gradient[seen]), weights=shares)))

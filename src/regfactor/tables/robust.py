@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from regfactor.core.factors import Factors
 from regfactor.core.linalg import is_sparse
 from regfactor.core.loop import Solution
-from regfactor.core.params import Array, UnsupportedProblem
+from regfactor.core.params import Array, UnsupportedProblem, is_option
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.factor_estimator import (
     LOSS_OPTIONS,
@@ -21,7 +21,8 @@ from regfactor.fitting.factor_estimator import (
     TableInputs,
 )
 from regfactor.fitting.inputs import as_float_table, weigh_columns
-from regfactor.fitting.parameters import AUTO, POSITIVE
+from regfactor.fitting.noise import HUBER_FACTOR, gradient_size
+from regfactor.fitting.parameters import AUTO, NOISE_OPTION, POSITIVE
 from regfactor.losses import Absolute, Loss, Robust, Stacked
 from regfactor.penalties import Trace
 from regfactor.problems import Convex
@@ -37,10 +38,13 @@ class RobustSubspace(FactorEstimator):
 
     Parameters
     ----------
-    alpha : float or "auto", default=1.0
-        Strength of the trace norm; "auto" is chosen by held-out entries.
+    alpha : float, "noise" or "auto", default="noise"
+        Strength of the trace norm. "noise" is the strength above which no component is fitted to
+        noise alone, sigma (sqrt(n) + sqrt(d)) for noise of deviation sigma, found robustly; one
+        where there is no noise, `loss=None`. "auto" is chosen by held-out entries.
     beta : float or "auto", default="auto"
-        Price of an outlier; "auto" is alpha / sqrt(max(n, d)).
+        Price of an outlier; "auto" is the gradient of the loss at twice the noise, and
+        alpha / sqrt(max(n, d)) where alpha is a number or there is no noise.
     loss : str, Loss or None, default="squared"
         Loss of the entries that are no outliers; None for no noise at all.
     fit_intercept : bool, default=False
@@ -67,6 +71,8 @@ class RobustSubspace(FactorEstimator):
     outliers_ : csr_array of shape (n_samples, n_features)
         S on the training table.
     beta_ : float
+    noise_ : float
+        With `alpha="noise"` and a loss: the deviation of the noise.
 
     See Also
     --------
@@ -86,6 +92,7 @@ class RobustSubspace(FactorEstimator):
 
     _parameter_constraints = {
         **TABLE_CONSTRAINTS,
+        "alpha": [POSITIVE, AUTO, NOISE_OPTION],
         "beta": [POSITIVE, AUTO],
         "loss": [*LOSS_OPTIONS, None],
         "fit_intercept": ["boolean"],
@@ -93,7 +100,7 @@ class RobustSubspace(FactorEstimator):
 
     def __init__(
         self,
-        alpha: Any = 1.0,
+        alpha: Any = "noise",
         beta: float | str = "auto",
         loss: Any = "squared",
         *,
@@ -188,15 +195,18 @@ class RobustSubspace(FactorEstimator):
             S[part] = robust.explained(Z[part], X[part]) - Z[part]
         return S
 
-    def _price(self, n: float, d: int) -> float:
-        if isinstance(self.beta, str):
-            if isinstance(self.alpha, str):
-                raise ValueError(
-                    "beta='auto' follows from alpha, and alpha='auto' from beta: give one as a "
-                    "number."
-                )
-            return float(self.alpha / np.sqrt(max(n, d)))
-        return float(self.beta)
+    def _price(self, n: float, d: int, loss: Loss) -> float:
+        if not isinstance(self.beta, str):
+            return float(self.beta)
+        if is_option(self.alpha, "auto"):
+            raise ValueError(
+                "beta='auto' follows from alpha, and alpha='auto' from beta: give one as a "
+                "number, or use alpha='noise'."
+            )
+        if self._noise is None:
+            return float(self._strength / np.sqrt(max(n, d)))
+        limit = HUBER_FACTOR * self._noise
+        return max(gradient_size(part, limit) for _, part in loss.parts(d))
 
     def _read(self, X: Any, sample_weight: Any = None, entry_weight: Any = None, /) -> TableInputs:
         inputs = super()._read(X, sample_weight, entry_weight)
@@ -205,11 +215,20 @@ class RobustSubspace(FactorEstimator):
                 "loss=None holds the whole table: give it as a dense one with NaN, or use a loss."
             )
         count = inputs.table.shape[0] if inputs.rows is None else float(inputs.rows.sum())
-        self._beta = self._price(count, inputs.table.shape[1])
+        self._beta = self._price(count, inputs.table.shape[1], inputs.loss)
         if self.loss is None:
             weights = weigh_columns(inputs.learned, None, self._beta)
             return replace(inputs, columns=self._beta, entry_weights=weights)
+        if self._noise is not None:
+            inputs = inputs.without_extremes()
         return replace(inputs, loss=_with_outliers(inputs.loss, self._beta))
+
+    def _noise_loss(self, table: Any, loss: Loss, rows: Array | None) -> Loss:
+        """Return the loss; without noise the strength is one, its ratio to beta alone matters."""
+        if self.loss is None:
+            self._noise_alpha = 1.0
+            return loss
+        return super()._noise_loss(table, loss, rows)
 
     def _as_loss(self, loss: Any) -> Loss:
         """Return |.| for exact pursuit, else the loss."""

@@ -9,7 +9,7 @@ from sklearn.utils._param_validation import StrOptions
 from regfactor.core.loop import Solution
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.factor_estimator import TABLE_CONSTRAINTS, FactorEstimator, TableInputs
-from regfactor.fitting.parameters import COUNT
+from regfactor.fitting.parameters import AUTO, COUNT, NOISE_OPTION, POSITIVE
 from regfactor.norms import as_norm
 from regfactor.penalties import Rows, Trace
 from regfactor.problems import Convex
@@ -27,10 +27,12 @@ class ConvexSubspace(FactorEstimator):
         How a prediction is compared with an entry: "squared", "huber", "logistic", "poisson", ...;
         a dict {column: loss} or a list of (columns, loss) gives columns different losses. "auto"
         reads it off each column, also of a frame with categories (see Notes).
-    alpha : float or "auto", default=1.0
+    alpha : float, "auto" or "noise", default=1.0
         Strength of the trace norm. From `alpha_max_` on, Z is zero. "auto" tries 20 strengths from
         there down to a thousandth, and takes the one that predicts a tenth of the entries, held out
-        at random, best.
+        at random, best. "noise" is the strength above which no component is fitted to noise alone,
+        sigma (sqrt(n) + sqrt(d)) for noise of deviation sigma, found robustly; `loss="huber"` then
+        changes at twice the noise.
     fit_intercept : bool, default=True
         Whether to fit unpenalized column offsets.
     debias : bool or "prior", default=False
@@ -71,6 +73,8 @@ class ConvexSubspace(FactorEstimator):
     singular_values_ : ndarray of shape (n_atoms,)
     intercept_ : ndarray of shape (n_features,)
     alpha_, alpha_max_ : float
+    noise_ : float
+        With `alpha="noise"`: the deviation of the noise.
     alphas_, validation_loss_, validation_error_ : ndarray
         With `alpha="auto"`: the strengths tried, and the mean loss of the entries held out under
         each, and the standard error of that mean; with `debias="prior"` and a given alpha, of this
@@ -110,6 +114,7 @@ class ConvexSubspace(FactorEstimator):
 
     _parameter_constraints = {
         **TABLE_CONSTRAINTS,
+        "alpha": [POSITIVE, AUTO, NOISE_OPTION],
         "fit_intercept": ["boolean"],
         "debias": ["boolean", StrOptions({"prior"})],
         "max_rank": [COUNT, None],

@@ -5,21 +5,40 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.factors import FactorPoint
-from regfactor.core.loop import Solution
-from regfactor.core.params import Array
+from regfactor.core.linalg import is_sparse
+from regfactor.core.loop import Limits, Solution
+from regfactor.core.params import Array, frozen, is_option
 from regfactor.fitting.base import Choice, Run
+from regfactor.fitting.conformal import PredictionInterval
 from regfactor.fitting.factor_estimator import TableInputs
 from regfactor.fitting.inputs import as_float_table, names_of, row_weights
+from regfactor.fitting.noise import (
+    NOISE,
+    column_noise,
+    gradient_size,
+    is_robust,
+    noise_deviation,
+    noise_huber,
+    noise_strength,
+    without_gross_errors,
+)
+from regfactor.fitting.parameters import AUTO, NOISE_OPTION, POSITIVE
+from regfactor.fitting.selection import COMPARED_FIT_TOL
 from regfactor.fitting.side_by_side import (
+    AUTO_LOSS,
     SecondView,
     Units,
     hstack_tables,
     is_vector,
     joint_loss,
+    loss_names,
     loss_pair,
+    null_gradient,
     second_table,
     split_of,
     units,
@@ -27,6 +46,24 @@ from regfactor.fitting.side_by_side import (
 )
 from regfactor.fitting.two_view_estimator import TWO_VIEW_CONSTRAINTS, TwoViewEstimator
 from regfactor.losses import Loss
+from regfactor.solvers.base import solve_within
+from regfactor.views.code_regression import (
+    CodeModel,
+    CodeRegression,
+    best_prior,
+    second_moment,
+)
+from regfactor.views.stacked_ridge import StackedRidge, stacked_ridge
+
+HELD_OUT_FOLDS = 5  # one of which is held out to choose the prior of codes
+
+
+@frozen
+class TrainingViews:
+    """The tables of a fit side by side, in the units of the data, and the weights of the rows."""
+
+    table: Any
+    rows: Array | None
 
 
 class TwoViewSubspace(TwoViewEstimator):
@@ -36,26 +73,37 @@ class TwoViewSubspace(TwoViewEstimator):
     the least sum of |phi_i| over all factorizations with components |c1_i| <= B1 in the first view
     and |c2_i| <= B2 in the second: each view has its own bound, and neither can buy strength from
     the other. The rank is found by itself, entries and whole views may be missing, and the fit
-    comes with a duality gap.
+    comes with a duality gap. One view is predicted from the other by regressions that are fitted
+    when they are first asked for.
 
     Parameters
     ----------
-    alpha : float or "auto", default=1.0
-        Strength of the norm. From `alpha_max_` on, Z is zero. "auto" tries 20 strengths from there
-        down to a thousandth, and takes the one that predicts a random tenth of the entries, which
-        is held out, best.
+    alpha : float, "noise" or "auto", default="noise"
+        Strength of the norm. From `alpha_max_` on, Z is zero. "noise" is the strength above which
+        no component is fitted to noise alone, sigma sqrt(B1^2 + B2^2) (sqrt(n) + sqrt(d)) for
+        noise of deviation sigma, found robustly. "auto" tries 20 strengths from `alpha_max_` down
+        to a thousandth, and takes the one that predicts a random tenth of the entries, which is
+        held out, best.
     bounds : pair of float, default=(1.0, 1.0)
         B1 and B2, in the units in which the views are fitted (see `scale`).
-    loss : str, Loss or a pair of them, default="squared"
-        How predictions are compared with entries, in both views or in each.
+    loss : str, Loss or a pair of them, default="auto"
+        How predictions are compared with entries, in both views or in each. "auto" is the Huber
+        loss at twice the noise.
     n_first : int, float or list, optional
         For one stacked table, the columns of the first view: their number, their share, or their
         names.
     scale : bool, default=True
-        Whether views count alike whatever their units: data under a loss of the residual (squared,
-        huber, ...) are divided by the root mean square of their view about the column means, and
-        other losses are weighted, so that the best constants cost 1/2 for each observed entry in
-        both views.
+        Whether columns count alike whatever their units: data under a loss of the residual
+        (squared, huber, ...) are divided by the deviation of their column, a robust one where the
+        loss is, and other losses are weighted, so that the best constants cost 1/2 for each
+        observed entry.
+    regression : {"auto", "linear", "codes"}, default="auto"
+        How `predict_view` predicts one view from the other. "auto" is an average of ridge
+        regressions, of three spectral powers and, from 30 to 5,000 rows, two Gaussian kernels, each
+        of the strength of least leave-one-out error; singular values of the fit are shrunk where
+        that predicts better. "linear" leaves the kernels out. "codes" is the prediction of the
+        factor model, codes being scored by one view under a normal prior of the second moments
+        that they have in the fit, of a strength chosen by held-out views.
     fit_intercept : bool, default=True
         Whether to fit unpenalized column offsets.
     rule : {"min", "1se"}, default="min"
@@ -71,7 +119,8 @@ class TwoViewSubspace(TwoViewEstimator):
     verbose : int, default=0
         1 shows a line with the objective and the gap.
     random_state : int, optional
-        Seed of the held-out entries of `alpha="auto"`.
+        Seed of the held-out entries of `alpha="auto"`, and of the held-out views of
+        `regression="codes"`.
     callback : callable, optional
         Called with every `Iterate`; the run ends when it returns a true value.
 
@@ -89,6 +138,8 @@ class TwoViewSubspace(TwoViewEstimator):
         In the units of the fit.
     scale_ : ndarray of shape (n_features,)
         By which the data were divided; predictions are multiplied by it.
+    noise_ : float
+        With `alpha="noise"` or `loss="auto"`: the deviation of the noise, in the units of the fit.
     alpha_, alpha_max_ : float
     alphas_, validation_loss_ : ndarray
         With `alpha="auto"`.
@@ -98,7 +149,9 @@ class TwoViewSubspace(TwoViewEstimator):
 
     See Also
     --------
+    MultiViewSubspace : Two or more views, with parts that one view alone has.
     CanonicalCorrelation : Directions in which two complete views correlate most.
+    ReducedRankRegression : The linear regressions of `predict_view` alone.
     ConvexFactorClassifier : The same norm with labels as the second view.
 
     Notes
@@ -106,32 +159,46 @@ class TwoViewSubspace(TwoViewEstimator):
     Fitted to two tables, the first is the one by which scikit-learn counts features, and
     `transform` of the first alone scores rows whose second view is missing. Where the second view
     is a vector, as the target that a pipeline hands on, `fit_transform` does the same. A view more
-    than about 1e7 times weaker than the other is lost in rounding when it is not scaled.
+    than about 1e7 times weaker than the other is lost in rounding when it is not scaled. The
+    fitted model keeps the training tables, from which regressions are learned.
 
     Examples
     --------
     >>> import numpy as np
     >>> from regfactor import TwoViewSubspace
-    >>> shared = np.array([[1.0], [2.0], [-1.0], [-2.0], [3.0], [-3.0]])
-    >>> X1, X2 = shared @ [[1.0, 2.0]], 100 * shared @ [[1.0, 0.0, -1.0]]
-    >>> model = TwoViewSubspace(alpha=1e-4).fit(X1, X2)
-    >>> model.predict_view(X1=[[1.5, 3.0]]).round(0)
-    array([[ 150.,    0., -150.]])
+    >>> rng = np.random.default_rng(0)
+    >>> shared = rng.normal(size=(200, 2))
+    >>> X1 = shared @ rng.normal(size=(2, 5)) + 0.1 * rng.normal(size=(200, 5))
+    >>> X2 = shared @ rng.normal(size=(2, 4)) + 0.1 * rng.normal(size=(200, 4))
+    >>> X1[3, 2] = 1e6  # a gross error
+    >>> model = TwoViewSubspace().fit(X1, X2)
+    >>> clean, _ = model.denoise(X1, X2)
+    >>> bool(abs(clean[3, 2]) < 5)
+    True
+    >>> lower, upper = model.predict_view(X1=X1[:5], level=0.9)
+    >>> lower.shape
+    (5, 4)
     """
 
     _parameter_constraints = {
         **TWO_VIEW_CONSTRAINTS,
+        "alpha": [POSITIVE, AUTO, NOISE_OPTION],
         "loss": [str, Loss, list, tuple],
         "scale": ["boolean"],
+        "regression": [StrOptions({"auto", "linear", "codes"})],
     }
+    _training: TrainingViews
+    _regressions: dict[int, StackedRidge | CodeRegression]
+    _column_noise: Array | None
 
     def __init__(
         self,
-        alpha: Any = 1.0,
+        alpha: Any = "noise",
         bounds: tuple[float, float] = (1.0, 1.0),
-        loss: Any = "squared",
+        loss: Any = "auto",
         n_first: Any = None,
         scale: bool = True,
+        regression: str = "auto",
         *,
         fit_intercept: bool = True,
         rule: str = "min",
@@ -148,6 +215,7 @@ class TwoViewSubspace(TwoViewEstimator):
         self.loss = loss
         self.n_first = n_first
         self.scale = scale
+        self.regression = regression
         self.fit_intercept = fit_intercept
         self.rule = rule
         self.sparse_zeros = sparse_zeros
@@ -184,22 +252,64 @@ class TwoViewSubspace(TwoViewEstimator):
             table = self._read_views(X, y)
         rows = row_weights(table, sample_weight)
         self._units = self._view_units(table, rows)
+        self._training = TrainingViews(table, rows)
+        scaled = self._units.divide(table)
+        self._set_noise(scaled, rows)
         names = names_of(self, None, table.shape[1])
         if names is not None:
             names = [names[j] for j in self._order]
-        return TableInputs.of(
-            self._units.divide(table),
+        return self._inputs_of(scaled, rows, names)
+
+    def _inputs_of(self, scaled: Any, rows: Array | None, names: Any = None) -> TableInputs:
+        """Return both views, in the units of the fit, as the inputs of a problem."""
+        inputs = TableInputs.of(
+            scaled,
             joint_loss(self._losses, self._n_first),
             rows,
             columns=self._units.column_weights,
             names=names,
         )
+        if self._noise is not None and all(is_robust(loss) for loss in self._losses):
+            return inputs.without_extremes()
+        return inputs
 
     def _view_units(self, table: Any, rows: Array | None) -> Units:
         if not self.scale:
             return Units.ones(table.shape[1])
-        views = (table[:, : self._n_first], table[:, self._n_first :])
-        return units(self._losses, views, rows, self.fit_intercept)
+        return units(self._losses, self._split(table), rows, self.fit_intercept)
+
+    def _split(self, table: Any) -> tuple[Any, Any]:
+        """Return both views of a table in which they are side by side."""
+        return table[:, : self._n_first], table[:, self._n_first :]
+
+    def _set_noise(self, scaled: Any, rows: Array | None) -> None:
+        """Set the losses and the strength that follow from the noise of the views."""
+        names = loss_names(self.loss)
+        automatic = [is_option(name, AUTO_LOSS) for name in names]
+        self._noise = None
+        if not any(automatic) and not is_option(self.alpha, NOISE):
+            return
+        views = self._split(scaled)
+        residual = [loss.of_residual for loss in self._losses]
+        if all(residual):
+            self._noise = noise_deviation(scaled, rows, self.fit_intercept)
+        elif any(residual):
+            self._noise = noise_deviation(views[residual.index(True)], rows, self.fit_intercept)
+        if self._noise is not None:
+            huber = noise_huber(self._noise)
+            first, second = (
+                huber if auto else loss for auto, loss in zip(automatic, self._losses, strict=True)
+            )
+            self._losses = first, second
+        sizes = []
+        weights = self._units.weight[[0, -1]]
+        for loss, view, weight in zip(self._losses, views, weights, strict=True):
+            if loss.of_residual and self._noise is not None:
+                sizes.append(gradient_size(loss, self._noise))
+            else:
+                sizes.append(weight * null_gradient(loss, view, rows, self.fit_intercept))
+        deviation = float(np.hypot(*np.multiply(sizes, self._bounds())))
+        self._noise_alpha = noise_strength(scaled, deviation, rows) or 1.0
 
     def _publish(
         self,
@@ -209,6 +319,8 @@ class TwoViewSubspace(TwoViewEstimator):
         run: Run,
     ) -> Solution[FactorPoint]:
         self.scale_ = self._units.divisor
+        self._regressions = {}
+        self._column_noise = None
         return super()._publish(choice, solution, inputs, run)
 
     def _read_views(self, X: Any, y: Any) -> Any:
@@ -322,44 +434,184 @@ class TwoViewSubspace(TwoViewEstimator):
         """
         return self._as_fitted(self._predicted(X))
 
-    def denoise(self, X1: Any, X2: Any = None) -> Any:
-        """Return the reconstruction of both views, or of one stacked table.
+    def denoise(self, X1: Any, X2: Any = None, keep: bool = True) -> Any:
+        """Return both views, or one stacked table, without gross errors and missing entries.
 
-        Parameters are those of `transform`, the result is that of `inverse_transform`.
+        Parameters
+        ----------
+        X1, X2 : {array-like, sparse matrix} or None
+            As in `transform`.
+        keep : bool, default=True
+            Whether entries are kept unless they are missing or differ from the reconstruction by
+            more than 3.5 robust deviations of the residuals of their column: data without gross
+            errors. With False all entries are those of the reconstruction: the low-rank part,
+            which is nearer to the truth where that is of low rank under much noise.
+
+        Returns
+        -------
+        A pair of ndarray, one for each view; one ndarray where the model was fitted to one
+        stacked table.
         """
-        return self.inverse_transform(self.transform(X1, X2))
+        check_is_fitted(self)
+        table = self._table(X1, X2)
+        model = self._predicted(self._known_or_scored(table))
+        if not keep:
+            return self._as_fitted(model)
+        observed = with_missing_as_nan(table)
+        model = self._with_missing_views(model, observed)
+        if self._column_noise is None:
+            residuals = self._training_table() - self._predicted(self.codes_)
+            self._column_noise = column_noise(residuals, self._training.rows)
+        return self._as_fitted(without_gross_errors(observed, model, self._column_noise))
+
+    def _known_or_scored(self, table: Any) -> Array:
+        """Return the codes of a table: those of the fit where it is the training table."""
+        training = self._training.table
+        if not is_sparse(table) and not is_sparse(training):
+            if np.array_equal(table, training, equal_nan=True):
+                return self.codes_
+        return self._scored(table)
 
     def complete(self, X1: Any, X2: Any = None) -> Any:
         """Return the views with missing entries filled and observed ones kept, as arrays.
 
-        Parameters are those of `transform`, the result is that of `inverse_transform`.
+        Single entries are filled by the codes of their row; a view that a row has nothing of, by
+        the regression of `predict_view`. Parameters are those of `transform`, the result is that
+        of `inverse_transform`.
         """
         check_is_fitted(self)
         table = self._table(X1, X2)
         predicted = self._predicted(self._scored(table))
         observed = with_missing_as_nan(table)
+        predicted = self._with_missing_views(predicted, observed)
         return self._as_fitted(np.where(np.isnan(observed), predicted, observed))
 
-    def predict_view(self, X1: Any = None, X2: Any = None) -> Array:
+    def _with_missing_views(self, predicted: Array, observed: Array) -> Array:
+        """Return predictions with views that rows have nothing of by regression on the others."""
+        missing = [np.isnan(view).all(axis=1) for view in self._split(observed)]
+        training = [np.isnan(view).all(axis=1) for view in self._split(self._training_table())]
+        if (training[0] | training[1]).all():  # nothing to learn a regression from
+            return predicted
+        out = predicted.copy()
+        for target in (0, 1):
+            rows = missing[target] & ~missing[1 - target]
+            if rows.any():
+                given = self._split(observed)[1 - target][rows]
+                self._split(out)[target][rows] = self._regressed(given, target)
+        return out
+
+    def _training_table(self) -> Array:
+        return with_missing_as_nan(self._training.table)
+
+    def _regressed(self, given: Array, target: int) -> Array:
+        """Return a view by its regression on the other, which is fitted when it is first used."""
+        return self._in_domain(self._regression_of(target).predict(given), target)
+
+    def _regression_of(self, target: int) -> StackedRidge | CodeRegression:
+        if target not in self._regressions:
+            self._regressions[target] = self._fit_regression(target)
+        return self._regressions[target]
+
+    def predict_view(self, X1: Any = None, X2: Any = None, level: float | None = None) -> Any:
         """Return the view that is not given, in the units of the data.
+
+        The regression is fitted to the rows of the training tables that have entries of both views,
+        when it is first asked for. Entries may be missing in training and in new rows.
 
         Parameters
         ----------
         X1 : array-like of shape (n_samples, n_first_features), optional
         X2 : array-like of shape (n_samples, n_second_features), optional
             Exactly one of them.
+        level : float, optional
+            Share of the entries that intervals shall contain, such as 0.9.
 
         Returns
         -------
-        ndarray of the other view
+        ndarray of the other view; with `level` two such arrays, `lower` and
+        `upper`. Their distance is calibrated in each column by residuals of rows that were left
+        out.
         """
         check_is_fitted(self)
         if (X1 is None) == (X2 is None):
             raise ValueError("predict_view needs exactly one of X1 and X2, and returns the other.")
-        views = self._predicted(self._scored(self._joined(X1, X2)))
-        if X2 is None:
-            return views[:, self._n_first :]
-        return views[:, : self._n_first]
+        target = 1 if X2 is None else 0
+        dtype = self.components_.dtype
+        given = with_missing_as_nan(self._split(self._joined(X1, X2))[1 - target])
+        if level is None:
+            return self._regressed(given, target).astype(dtype)
+        limits = self._regression_of(target).interval(given, level)
+        return PredictionInterval(
+            self._in_domain(limits.lower, target).astype(dtype),
+            self._in_domain(limits.upper, target).astype(dtype),
+        )
+
+    def _fit_regression(self, target: int) -> StackedRidge | CodeRegression:
+        """Return the regression of a view on the other, fitted to the training tables."""
+        table = self._training_table()
+        rows = self._training.rows
+        if self.regression == "codes":
+            return self._code_regression(table, target)
+        views = self._split(table)
+        kernels = self.regression == "auto"
+        return stacked_ridge(views[1 - target], views[target], rows, kernels)
+
+    def _in_domain(self, Y: Array, target: int) -> Array:
+        """Return predictions within the range of the data, where a loss is not of the residual."""
+        if self._losses[target].of_residual:
+            return Y
+        seen = with_missing_as_nan(self._split(self._training.table)[target])
+        return np.clip(Y, np.nanmin(seen), np.nanmax(seen))
+
+    def _code_regression(self, table: Array, target: int) -> CodeRegression:
+        """Return the prediction of the factor model, its prior chosen by views that are held out.
+
+        The view of a fifth of the rows that have both is held out, and the model fitted again.
+        """
+        views = self._split(table)
+        both = ~np.isnan(views[0]).all(axis=1) & ~np.isnan(views[1]).all(axis=1)
+        if self._training.rows is not None:
+            both &= self._training.rows > 0
+        random = check_random_state(self.random_state)
+        held = random.permutation(np.flatnonzero(both))[: max(int(both.sum()) // HELD_OUT_FOLDS, 1)]
+        if both.sum() < 2:
+            raise ValueError(
+                "Fewer than two rows have entries of both views, so that none can be held out to "
+                "choose the prior of the codes: fit more rows with both."
+            )
+        columns = slice(self._n_first, None) if target else slice(0, self._n_first)
+        hidden = table.copy()
+        hidden[held, columns] = np.nan
+        inputs = self._inputs_of(self._units.divide(hidden), self._training.rows)
+        problem = self._state(inputs).at(self.alpha_)
+        solution = solve_within(problem, Limits(tol=COMPARED_FIT_TOL, max_iter=self.max_iter))
+        offsets = solution.point.coefficients
+        intercept = np.zeros(table.shape[1]) if offsets is None else offsets[0]
+        apart = CodeModel(
+            self._scoring_loss,
+            solution.point.factors.C,
+            intercept,
+            second_moment(solution.point.factors.codes * problem.map.diagonal, inputs.rows),
+            self._units,
+            columns,
+        )
+        seen = hidden[held]
+        truth = table[held, columns]
+        strength = best_prior(apart, seen, truth)
+        final = CodeModel(
+            self._scoring_loss,
+            self.components_,
+            self.intercept_,
+            second_moment(self.codes_, self._training.rows),
+            self._units,
+            columns,
+        )
+        residuals = truth - apart.predict(seen, strength)
+        return CodeRegression(final, strength, residuals)
+
+    @property
+    def _scoring_loss(self) -> Loss:
+        return joint_loss(self._losses, self._n_first)
 
     def _scored(self, table: Any) -> Array:
         """Return the codes of a table of both views in the units of the data."""

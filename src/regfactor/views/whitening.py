@@ -98,7 +98,7 @@ def _row_space(table: Centered) -> Array:
 def _right_vectors(X: Any, noise: Array) -> tuple[Array, Array]:
     """Return the singular values above rounding and noise, and their right singular vectors."""
     if isinstance(X, Shifted):
-        s, V = _right_vectors_by_gram(X)
+        s, V = right_vectors_by_gram(X)
     else:
         _, s, Vt = scipy.linalg.svd(X, full_matrices=False, check_finite=False)
         keep = s > max(X.shape) * EPS * s.max(initial=0.0)
@@ -108,7 +108,7 @@ def _right_vectors(X: Any, noise: Array) -> tuple[Array, Array]:
     return s[keep], V[:, keep]
 
 
-def _right_vectors_by_gram(X: Shifted) -> tuple[Array, Array]:
+def right_vectors_by_gram(X: Shifted) -> tuple[Array, Array]:
     """Return singular values and right vectors of a sparse table, by the smaller Gram matrix."""
     n, p = X.shape
     wide = p > n
