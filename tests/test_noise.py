@@ -102,7 +102,7 @@ def test_gross_errors_of_any_size_do_not_break_a_fit_down(share, size):
 
 
 def test_kept_entries_are_the_data_themselves():
-    truth = low_rank(12, 150, 12)
+    truth = low_rank(12, 300, 40)
     X = truth + 0.8 * rng(13).normal(size=truth.shape)
     spoiled = X.copy()
     spoiled[5, 3] = 60.0
