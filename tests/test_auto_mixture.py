@@ -6,10 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from scipy.special import gammaln
 from sklearn.metrics import adjusted_rand_score
 
 from regfactor import AutoMixture
-from regfactor.clusters.full_gaussian import FullGaussian, GaussianParameters, expected_moments
+from regfactor.clusters.full_gaussian import (
+    FullGaussian,
+    GaussianParameters,
+    bounded_below,
+    expected_moments,
+)
 from regfactor.clusters.linear_families import (
     Categorical,
     DiagonalGaussian,
@@ -18,9 +24,10 @@ from regfactor.clusters.linear_families import (
     NegativeBinomial,
     Poisson,
     gamma_shape,
+    log_rising_factorials,
 )
 from regfactor.clusters.mixture_members import MixtureRows, densities
-from regfactor.clusters.table_kinds import Layout, TableKind, one_hot_groups
+from regfactor.clusters.table_kinds import Layout, TableKind, one_hot_groups, shares_units
 from regfactor.clusters.transformations import Identity, Logarithm, Principal, Scaled, SquareRoot
 
 RNG = np.random.default_rng(0)
@@ -188,11 +195,61 @@ def test_kinds_of_tables():
     assert TableKind.of(np.array([[0.0, 3]])) is TableKind.COUNT
     assert TableKind.of(np.array([[0.5, np.nan]])) is TableKind.POSITIVE
     assert TableKind.of(np.array([[0.5, 0.0, 0.2]])) is TableKind.NON_NEGATIVE
-    assert TableKind.of(np.array([[0.5, 0.0, 0.0]])) is TableKind.SPARSE
+    assert TableKind.of(np.array([[0.5, 0.0, 0.0]])) is TableKind.NON_NEGATIVE
     assert TableKind.of(np.array([[0.5, -1.0]])) is TableKind.REAL
+    words = RNG.poisson(0.3, (80, 60)).astype(float)
+    assert TableKind.of(words) is TableKind.SPARSE
+    assert TableKind.of(words[:, :30]) is TableKind.COUNT
+    assert TableKind.of(words * np.geomspace(1, 1e9, 60)) is TableKind.NON_NEGATIVE  # other units
     layout = Layout.of(np.array([[0.5, 1, 7], [0.2, 0, 7], [-1, 1, 7]]), None)
     np.testing.assert_array_equal(layout.numbers, [0])
     np.testing.assert_array_equal(layout.bits, [1])
+
+
+def test_columns_of_two_numbers_are_bits_unless_they_are_rare_words():
+    rng = np.random.default_rng(0)
+    ages = rng.integers(20, 80, (50, 3))
+    flags = rng.integers(0, 2, (50, 2))
+    layout = Layout.of(np.hstack([ages, flags]).astype(float), None)
+    np.testing.assert_array_equal(layout.bits, [3, 4])
+    words = rng.poisson(0.3, (50, 6)).astype(float)
+    words[:, 5] = np.arange(50) == 7
+    layout = Layout.of(words, None)
+    assert layout.kind is TableKind.COUNT
+    assert not len(layout.bits)
+    features = np.hstack([flags, flags[:, ::-1], ages[:, :1]]).astype(float)
+    np.testing.assert_array_equal(Layout.of(features, None).bits, [0, 1, 2, 3])
+
+
+def test_units_are_shared_where_variances_compare():
+    X = RNG.normal(size=(40, 60))
+    assert shares_units(X)
+    assert not shares_units(X * np.geomspace(1, 1e9, 60))
+    X[3, 4] = np.nan
+    assert shares_units(X)
+
+
+def test_no_direction_has_less_variance_than_rounding():
+    A = RNG.normal(size=(2, 4, 4))
+    S = A @ A.transpose(0, 2, 1)
+    floor = np.array([0.5, 2.0, 0.1, 0.3])
+    bounded = bounded_below(S, floor)
+    least = np.linalg.eigvalsh(bounded - np.diag(floor)).min(axis=1)
+    assert (least > -1e-9).all()
+    assert np.linalg.eigvalsh(S - np.diag(floor)).min() < -0.1
+    above = S + 10 * np.eye(4)
+    np.testing.assert_array_equal(bounded_below(above, floor), above)
+    np.testing.assert_array_equal(bounded_below(S, np.zeros(4)), S)
+
+
+def test_rising_factorials_of_small_and_large_counts():
+    sizes = np.array([0.5, 3.0, 40.0])
+    counts = RNG.integers(0, 9, (50, 3)).astype(float)
+    expected = gammaln(counts + sizes) - gammaln(counts + 1) - gammaln(sizes)
+    np.testing.assert_allclose(log_rising_factorials(counts, sizes), expected, atol=1e-12)
+    large = counts * 1000
+    expected = gammaln(large + sizes) - gammaln(large + 1) - gammaln(sizes)
+    np.testing.assert_allclose(log_rising_factorials(large, sizes), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.15])
@@ -226,6 +283,8 @@ def test_recovers_clusters_and_their_number():
     text = str(model.explain())
     assert model.member_ in text
     assert "90 %" in text
+    assert "differences of the numbers as they are" in text
+    assert f"next best, {model.members_[1]}," in text
 
 
 @pytest.mark.parametrize(
@@ -293,12 +352,18 @@ def test_takes_frames_with_categories():
         AutoMixture(3).fit(frame)
 
 
-def test_gross_errors_are_left_out_with_a_warning():
-    X, y = clusters()
-    X[np.random.default_rng(1).random(X.shape) < 0.05] *= 1e6
+@pytest.mark.parametrize("share", [0.02, 0.1])
+@pytest.mark.parametrize("positive", [False, True])
+def test_gross_errors_are_left_out_with_a_warning(share, positive):
+    X, y = clusters(n=300, d=8)
+    if positive:
+        X = np.exp(X / 3)
+    rng = np.random.default_rng(1)
+    X[rng.random(X.shape) < share] = 1e6
     with pytest.warns(UserWarning, match="gross errors"):
         model = AutoMixture(3, random_state=0).fit(X)
-    assert adjusted_rand_score(y, model.labels_) > 0.95
+    assert adjusted_rand_score(y, model.labels_) > 0.9
+    assert np.abs(model.means_).max() < 1e3
 
 
 def test_small_and_degenerate_tables():
@@ -354,3 +419,37 @@ def test_weights_of_zero_leave_rows_out():
     model = AutoMixture(3, random_state=0).fit(odd, sample_weight=weights)
     assert len(model.labels_) == len(X)
     assert adjusted_rand_score(y[10:], model.labels_[10:]) > 0.95
+
+
+@pytest.mark.parametrize("kind", ["real", "counts", "categories"])
+def test_rows_of_weight_two_are_rows_twice(kind):
+    X, _ = clusters(n=120, d=4, spread=5.0)
+    if kind == "counts":
+        X = np.random.default_rng(0).poisson(np.exp(X / 4 + 2)).astype(float)
+    if kind == "categories":
+        X = (X > 0).astype(float)
+    counts = np.random.default_rng(1).integers(1, 4, len(X))
+    weighted = AutoMixture(3, random_state=0).fit(X, sample_weight=counts)
+    repeated = AutoMixture(3, random_state=0).fit(np.repeat(X, counts, axis=0))
+    assert weighted.bic_ == pytest.approx(repeated.bic_, rel=1e-4)
+    assert adjusted_rand_score(weighted.labels_, repeated.predict(X)) > 0.98
+    np.testing.assert_allclose(np.sort(weighted.weights_), np.sort(repeated.weights_), atol=0.02)
+
+
+@pytest.mark.parametrize("kind", ["real", "positive", "counts", "bits", "wide"])
+def test_missing_entries_in_tables_of_every_kind(kind):
+    rng = np.random.default_rng(0)
+    X, y = clusters(n=150, d=50 if kind == "wide" else 6)
+    if kind == "positive":
+        X = np.exp(X / 3)
+    elif kind == "counts":
+        X = rng.poisson(np.exp(X / 3 + 1)).astype(float)
+    elif kind == "bits":
+        X = (X > 0).astype(float)
+    X[rng.random(X.shape) < 0.25] = np.nan
+    X[5] = np.nan
+    X[:, 2] = np.nan
+    model = AutoMixture(3, random_state=0).fit(X)
+    assert np.isfinite(model.predict_proba(X)).all()
+    assert np.isfinite(model.score_samples(X)).all()
+    assert adjusted_rand_score(y, model.labels_) > 0.4

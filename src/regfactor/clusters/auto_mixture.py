@@ -64,15 +64,20 @@ class Cleaning:
             return np.zeros(numbers.shape, dtype=bool)
         return self.gross_errors.find(numbers)
 
-    def apply(self, X: Array) -> Array:
-        """Return rows without gross errors; of mostly zeros, square roots of shares of a row."""
+    def without_errors(self, X: Array) -> Array:
+        """Return rows in which gross errors are missing."""
         X = X.copy()
         numbers = X[:, self.layout.numbers]
+        X[:, self.layout.numbers] = np.where(self.find(X), np.nan, numbers)
+        return X
+
+    def apply(self, X: Array) -> Array:
+        """Return rows without gross errors; of mostly zeros, square roots of shares of a row."""
+        X = self.without_errors(X)
         if self.layout.kind is TableKind.SPARSE:
+            numbers = X[:, self.layout.numbers]
             totals = np.nansum(numbers, axis=1, keepdims=True)
             X[:, self.layout.numbers] = np.sqrt(numbers / np.where(totals > 0, totals, 1.0))
-        else:
-            X[:, self.layout.numbers] = np.where(self.find(X), np.nan, numbers)
         return X
 
 
@@ -139,7 +144,7 @@ class AutoMixture(DensityMixin, ClusterEstimator):
     members_ : list of str
         Members that were fitted to the end, the chosen one first.
     scores_ : ndarray of shape (n_members,)
-        -bic / (2 * number of entries) of each, less 0.1 for own covariances.
+        -bic / (2 * number of entries) of each, of principal components -aic / (2 * entries).
     converged_ : bool
     n_features_in_ : int
     objective_ : float
@@ -160,9 +165,14 @@ class AutoMixture(DensityMixin, ClusterEstimator):
     ranges from the median of their column, in rows that are otherwise usual, are taken for gross
     errors and left out, with a warning.
 
-    Own variances are held within a factor 4 of the pooled ones, pooled correlations are shrunk, and
-    own covariances must gain 0.1 nat per entry, since more flexible families fit small clusters by
-    chance.
+    Own variances are held within a factor 4 of the pooled ones, own covariances within a factor 16
+    in every direction, correlations are shrunk, and no direction has less variance than rounding of
+    the columns gives it: more flexible families would fit small or rounded clusters by chance.
+
+    A table of more than 40 columns is seen through principal components, of columns as they are
+    where their variances compare (effective number of columns more than a tenth), else in units of
+    their deviations. If most of its entries are zero and none is negative, as of words in texts,
+    rows are square roots of shares of their totals.
 
     Examples
     --------
@@ -283,7 +293,8 @@ class AutoMixture(DensityMixin, ClusterEstimator):
         joint = self._joint_of(inputs.X)
         self.labels_ = joint.argmax(axis=1)
         shares = softmax(joint, axis=1) * inputs.weights[:, None]
-        self.means_ = np.array([weighted_mean(inputs.X, column) for column in shares.T])
+        X = inputs.cleaning.without_errors(inputs.X)
+        self.means_ = np.array([weighted_mean(X, column) for column in shares.T])
         if self.n_components_ > 1:
             warn_of_empty(self.labels_, inputs.weights, self.n_components_)
         return solution
@@ -386,7 +397,15 @@ class AutoMixture(DensityMixin, ClusterEstimator):
             Its `str` is a table of the members that were fitted to the end, and plain sentences.
         """
         check_is_fitted(self)
-        sentences = [f"{self.n_components_} clusters by {self.member_}: {self._density.assumes}."]
+        sentences = [
+            f"{self.n_components_} clusters by {self.member_}: {self._density.assumes}.",
+            f"{self._density.compares.capitalize()}.",
+        ]
+        if len(self.members_) > 1:
+            lead = self.scores_[0] - self.scores_[1]
+            sentences.append(
+                f"The next best, {self.members_[1]}, has {lead:.3g} nats per entry less."
+            )
         if hasattr(self, "bics_"):
             tried = sorted(self.bics_)
             sentences.append(
@@ -397,7 +416,7 @@ class AutoMixture(DensityMixin, ClusterEstimator):
             sentences.append("The number of clusters was given.")
         return Explanation.of(
             self._reports,
-            "-bic / (2 * entries), less 0.1 for own covariances; larger is better",
+            "-bic / (2 * entries), of principal components -aic; larger is better",
             sentences,
         )
 

@@ -21,11 +21,6 @@ class ComponentFamily(abc.ABC):
     def assumes(self) -> str:
         """What is assumed about a cluster, in a few words."""
 
-    @property
-    def least_gain(self) -> float:
-        """Log likelihood per entry by which simpler families must be exceeded."""
-        return 0.0
-
     @abc.abstractmethod
     def prepare(self, Y: Array, floor: Array) -> Any:
         """Return rows (NaN where missing) with what both steps need; `floor` bounds variances."""

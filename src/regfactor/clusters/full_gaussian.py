@@ -12,7 +12,7 @@ from regfactor.clusters.component_family import ComponentFamily
 from regfactor.clusters.linear_families import LARGEST_RATIO, VARIANCE_FLOOR
 from regfactor.core.params import SMALLEST_NORMAL, Array, frozen
 
-OWN_GAIN = 0.1  # nats per entry by which own covariances must exceed simpler families
+LEAST_ROUNDING = 1e-6  # of the variance of a column, up to which rounding is nothing
 LOG_2PI = float(np.log(2 * np.pi))
 
 
@@ -64,10 +64,6 @@ class FullGaussian(ComponentFamily):
             return "normal rows, each cluster with its own covariance"
         return "normal rows of the same covariance in all clusters"
 
-    @property
-    def least_gain(self) -> float:
-        return OWN_GAIN if self.own else 0.0
-
     def prepare(self, Y: Array, floor: Array) -> GaussianRows:
         observed = ~np.isnan(Y)
         if observed.all():
@@ -97,6 +93,7 @@ class FullGaussian(ComponentFamily):
         mass = max(float(counts.sum()), SMALLEST_NORMAL)
         floor = np.maximum(rows.floor, VARIANCE_FLOOR)
         pooled, kept = shrunk_correlations(scatters.sum(axis=0) / mass, mass, floor)
+        pooled = bounded_below(pooled[None], rows.floor)[0]
         n_pooled = d + kept * d * (d - 1) / 2
         if not self.own:
             return GaussianParameters(means, pooled[None], means.size + n_pooled)
@@ -110,7 +107,7 @@ class FullGaussian(ComponentFamily):
         half = (L @ vectors) * np.sqrt(values)[:, None, :]
         shares = counts / (counts + prior)
         n_own = max(float(shares.sum()) - 1, 0.0) * d * (d + 1) / 2
-        covariances = half @ half.transpose(0, 2, 1)
+        covariances = bounded_below(half @ half.transpose(0, 2, 1), rows.floor)
         return GaussianParameters(means, covariances, means.size + n_pooled + n_own)
 
     def log_density(self, rows: Any, parameters: Any) -> Array:
@@ -151,6 +148,23 @@ def shrunk_correlations(S: Array, mass: float, floor: Array) -> tuple[Array, flo
     if values[0] < VARIANCE_FLOOR:
         shrunk = shrunk + (VARIANCE_FLOOR - values[0]) * np.eye(d)
     return np.outer(deviations, deviations) * shrunk, 1 - lost
+
+
+def bounded_below(covariances: Array, floor: Array) -> Array:
+    """Return covariances whose variance in every direction is at least that of rounding.
+
+    Rounding of columns is independent, with variances `floor`; less variance along any direction
+    than that of rounding would be a density of more than one per rounded row.
+    """
+    if float(floor.max(initial=0.0)) <= LEAST_ROUNDING:
+        return covariances
+    scale = np.sqrt(np.maximum(floor, LEAST_ROUNDING))
+    units = np.outer(scale, scale)
+    values, vectors = np.linalg.eigh(covariances / units)
+    if values.min() >= 1:
+        return covariances
+    half = vectors * np.sqrt(np.maximum(values, 1.0))[:, None, :]
+    return np.asarray(half @ half.transpose(0, 2, 1) * units)
 
 
 def _moments(Y: Array, R: Array, own: bool) -> tuple[Array, Array, Array]:

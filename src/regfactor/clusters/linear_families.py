@@ -219,10 +219,10 @@ class NegativeBinomial(LinearFamily):
 
     def base(self, rows: Statistics, nuisance: Array | None) -> Array:
         assert nuisance is not None
-        terms = gammaln(rows.values + nuisance) - gammaln(rows.values + 1)
-        if rows.observed is None:
-            return np.asarray((terms - gammaln(nuisance)).sum(axis=1))
-        return np.asarray((rows.observed * (terms - gammaln(nuisance))).sum(axis=1))
+        terms = log_rising_factorials(rows.values, nuisance)
+        if rows.observed is not None:
+            terms = rows.observed * terms
+        return np.asarray(terms.sum(axis=1))
 
     def maximize(self, rows: Any, R: Array, last: Any = None) -> LinearParameters:
         means = smoothed_means(rows, R)
@@ -314,6 +314,19 @@ def smoothed_means(rows: Statistics, R: Array) -> Array:
     common = sums.sum(axis=0) / np.maximum(counts.sum(axis=0), SMALLEST_NORMAL)
     means = (sums + PRIOR_ROWS * common) / (counts + PRIOR_ROWS)
     return np.asarray(np.maximum(means, SMALLEST_NORMAL))
+
+
+def log_rising_factorials(counts: Array, sizes: Array) -> Array:
+    """Return log of gamma(x + r) / (gamma(r) x!) of counts x, r the size of each column.
+
+    Of counts that are small beside the number of rows every possible one is found once.
+    """
+    largest = int(counts.max(initial=0))
+    if largest >= len(counts):
+        return np.asarray(gammaln(counts + sizes) - gammaln(counts + 1) - gammaln(sizes))
+    possible = np.arange(largest + 1.0)[:, None]
+    terms = gammaln(possible + sizes) - gammaln(possible + 1) - gammaln(sizes)
+    return np.take_along_axis(terms, counts.astype(np.intp), axis=0)
 
 
 def gamma_shape(gap: Array) -> Array:

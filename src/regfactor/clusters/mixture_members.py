@@ -18,7 +18,7 @@ from regfactor.clusters.linear_families import (
     NegativeBinomial,
     Poisson,
 )
-from regfactor.clusters.table_kinds import Layout, TableKind
+from regfactor.clusters.table_kinds import Layout, TableKind, is_wide, shares_units
 from regfactor.clusters.transformations import (
     Elementwise,
     Identity,
@@ -30,7 +30,6 @@ from regfactor.clusters.transformations import (
 from regfactor.core.params import SMALLEST_NORMAL, Array, frozen
 from regfactor.problems.pool import Pool
 
-MAX_COLUMNS = 40  # beyond which normal families see principal components
 EM_TOL = 1e-6  # change of the log likelihood per row
 MAX_EM_STEPS = 300
 GAUSSIANS = (
@@ -164,6 +163,23 @@ class MixtureDensity:
         return "; ".join(parts) or "rows that are all the same"
 
     @property
+    def compares(self) -> str:
+        """How rows are compared, in plain words."""
+        parts = []
+        if self.layout.kind is TableKind.SPARSE:
+            parts.append("rows are compared by square roots of the shares of their totals")
+        elif self.view.scaled is not None:
+            parts.append(self.view.scaled.function.meaning)
+        elif self.family is not None:
+            parts.append(f"{self.view.name} are taken as they are")
+        if self.view.principal is not None:
+            count = self.view.principal.directions.shape[1]
+            parts.append(f"only the {count} leading principal components are seen")
+        if self.categorical is not None:
+            parts.append("categories count by their shares in each cluster")
+        return "; ".join(parts) or "there is nothing to compare"
+
+    @property
     def domain(self) -> str:
         """What the numbers of new rows must be: "real", "not negative" or "positive"."""
         if self.family is None:
@@ -175,11 +191,6 @@ class MixtureDensity:
                 return "positive"
             return "not negative"
         return "real"
-
-    @property
-    def least_gain(self) -> float:
-        """Nats per entry by which simpler members must be exceeded."""
-        return 0.0 if self.family is None else self.family.least_gain
 
     def prepare(self, X: Array) -> Prepared:
         """Return rows as the families see them."""
@@ -258,6 +269,16 @@ class MixtureDensity:
         """Return -2 log likelihood + parameters * log n; smaller is better."""
         return -2 * point.log_likelihood + self.n_parameters(point) * float(np.log(max(mass, 2.0)))
 
+    def evidence(self, point: MixturePoint, mass: float) -> float:
+        """Return -bic/2, of principal components -aic/2: by which members compare; nats.
+
+        Covariances of a few components are shrunk to the pooled one, and cost BIC's log(n)/2 for
+        each of their many entries: too much, on held-out rows as for the clusters.
+        """
+        if self.view.principal is None:
+            return -self.bic(point, mass) / 2
+        return point.log_likelihood - self.n_parameters(point)
+
 
 @frozen
 class FittedMixture:
@@ -297,7 +318,7 @@ class MixtureMember:
 def fitted(density: MixtureDensity, data: MixtureRows, point: MixturePoint) -> FittedMixture:
     """Return a fit with its BIC, and the evidence per entry by which members compare."""
     bic = density.bic(point, data.mass)
-    score = -bic / 2 / max(data.n_cells, 1.0) - density.least_gain * (len(point.shares) > 1)
+    score = density.evidence(point, data.mass) / max(data.n_cells, 1.0)
     return FittedMixture(density, point, bic, score)
 
 
@@ -347,13 +368,13 @@ def views(X: Array, weights: Array, kind: TableKind, n_clusters: int) -> list[Vi
         unit = least_positive(X)
     found = []
     for function in kind.functions():
-        scaled = Scaled.fit(function, X, weights, unit, resolution)
-        if X.shape[1] <= MAX_COLUMNS:
+        if not is_wide(X):
+            scaled = Scaled.fit(function, X, weights, unit, resolution)
             found.append(View(function.name, scaled))
             continue
+        common = shares_units(function.value(X, unit))
+        scaled = Scaled.fit(function, X, weights, unit, resolution, common)
         found.append(principal_view(function, scaled, X, weights, n_clusters))
-        common = Scaled.fit(function, X, weights, unit, resolution, common=True)
-        found.append(principal_view(function, common, X, weights, n_clusters, "in common units "))
     return found
 
 
@@ -363,11 +384,10 @@ def principal_view(
     X: Array,
     weights: Array,
     n_clusters: int,
-    units: str = "",
 ) -> View:
     """Return principal components of a wide table after a transformation."""
     k = n_clusters
     rank = int(min(2 * k, max(k - 1, len(X) / (2 * k), 1)))
     principal = Principal.fit(scaled.apply(X), weights, rank, scaled.floor)
-    name = f"{function.name} {units}by {principal.directions.shape[1]} principal components"
+    name = f"{function.name} by {principal.directions.shape[1]} principal components"
     return View(name, scaled, principal)

@@ -7,7 +7,8 @@ dropped (successive halving), and the members of the largest evidence are kept.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -23,7 +24,12 @@ from regfactor.clusters.mixture_members import (
     densities,
     fitted,
 )
-from regfactor.clusters.partition_starts import as_responsibilities, partitions
+from regfactor.clusters.partition_starts import (
+    as_responsibilities,
+    distinct,
+    of_given,
+    of_transformed,
+)
 from regfactor.core.params import Array, frozen
 from regfactor.fitting.complete_rows import RowCompletion
 
@@ -76,10 +82,11 @@ def screen(
     """Return the best members for k clusters, fitted to these rows, the best first."""
     starts: dict[str, list[Array]] = {}
     candidates = []
+    given = _given_partitions(data, k, random)
     for density in densities(data, k):
         name = density.view.name
         if name not in starts:
-            starts[name] = _starts(density, data, k, random)
+            starts[name] = _starts(density, data, k, random, given)
         candidates.append(_halved(density, data, starts[name]))
     candidates.sort(key=lambda candidate: -candidate.fit.score)
     best = candidates[:FINALISTS]
@@ -87,29 +94,49 @@ def screen(
     return sorted(final, key=lambda candidate: -candidate.fit.score)
 
 
+def _given_partitions(
+    data: MixtureRows,
+    k: int,
+    random: np.random.RandomState,
+) -> list[Array]:
+    """Return partitions of the rows as they are given, which all members start from."""
+    layout = data.layout
+    if k == 1:
+        return []
+    used = np.concatenate([layout.numbers, layout.bits])
+    X = _complete(data.X[:, used], data.weights)
+    with _fewer_clusters_allowed():
+        return list(of_given(X, data.weights, k, random))
+
+
 def _starts(
     density: MixtureDensity,
     data: MixtureRows,
     k: int,
     random: np.random.RandomState,
+    given: Sequence[Array],
 ) -> list[Array]:
-    """Return first responsibilities, from partitions of the transformed rows."""
+    """Return first responsibilities, from partitions of the transformed and the given rows."""
     if k == 1:
         return [np.ones((len(data.X), 1))]
     layout = data.layout
-    used = np.concatenate([layout.numbers, layout.bits])
-    given = _complete(data.X[:, used], data.weights)
     numbers = _complete(density.view.apply(data.X[:, layout.numbers])[0], data.weights)
     bits = _complete(data.X[:, layout.bits], data.weights)
     Y = np.hstack([numbers, bits])
     if density.view.scaled is None and len(layout.numbers):
         deviations = Y.std(axis=0)
         Y = Y / np.where(deviations > 0, deviations, 1.0)
+    with _fewer_clusters_allowed():
+        labels = [*of_transformed(Y, data.weights, k, random), *given]
+    return [as_responsibilities(some, k) for some in distinct(labels)]
+
+
+@contextmanager
+def _fewer_clusters_allowed() -> Iterator[None]:
+    """Silence k-means about fewer distinct rows than clusters: other starts remain."""
     with warnings.catch_warnings():
-        # fewer distinct rows than clusters in some scaling: other starts remain
         warnings.simplefilter("ignore", ConvergenceWarning)
-        labels = partitions(Y, given, data.weights, k, random)
-    return [as_responsibilities(some, k) for some in labels]
+        yield
 
 
 def _complete(X: Array, weights: Array) -> Array:
@@ -163,7 +190,7 @@ def choose_number(
     best = -np.inf
     for k in range(1, most + 1):
         found[k] = screen(data, k, random)
-        evidence[k] = found[k][0].fit.score
+        evidence[k] = -found[k][0].fit.bic / 2
         failures = 0 if evidence[k] > best else failures + 1
         best = max(best, evidence[k])
         if failures == MAX_FAILURES:

@@ -6,7 +6,7 @@ much as one along which all clusters are long.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from sklearn.cluster import AgglomerativeClustering, KMeans
@@ -14,20 +14,14 @@ from sklearn.cluster import AgglomerativeClustering, KMeans
 from regfactor.core.params import Array
 
 KMEANS_STARTS = 3
-MAX_WARD_ROWS = 1000  # beyond which distances between all pairs cost too much
+MAX_WARD_ROWS = 500  # beyond which distances between all pairs cost too much
 
 
-def partitions(
-    Y: Array,
-    X: Array,
-    weights: Array,
-    k: int,
-    random: np.random.RandomState,
-) -> list[Array]:
-    """Return distinct labels of rows; Y are transformed rows, X those given, both complete."""
+def distinct(partitions: Iterable[Array]) -> list[Array]:
+    """Return partitions that differ, whatever the names of their clusters."""
     found: list[Array] = []
     seen = set()
-    for labels in _all_labels(Y, X, weights, k, random):
+    for labels in partitions:
         canonical = np.unique(labels, return_index=True)[1].argsort().argsort()[labels]
         key = canonical.tobytes()
         if key not in seen:
@@ -36,13 +30,13 @@ def partitions(
     return found
 
 
-def _all_labels(
+def of_transformed(
     Y: Array,
-    X: Array,
     weights: Array,
     k: int,
     random: np.random.RandomState,
 ) -> Iterator[Array]:
+    """Yield labels of complete transformed rows."""
     yield kmeans(Y, weights, k, random)
     scores = principal_scores(Y, weights)
     for q in sorted({min(max(k - 1, 1), scores.shape[1]), min(2 * k, scores.shape[1])}):
@@ -50,12 +44,21 @@ def _all_labels(
         if q < Y.shape[1]:
             yield kmeans(some, weights, k, random)
         yield kmeans(some / some.std(axis=0), weights, k, random)
+    if len(Y) <= MAX_WARD_ROWS:
+        yield AgglomerativeClustering(k).fit_predict(Y)
+
+
+def of_given(
+    X: Array,
+    weights: Array,
+    k: int,
+    random: np.random.RandomState,
+) -> Iterator[Array]:
+    """Yield labels of complete rows as they are given, and of square roots of their shares."""
     yield kmeans(X, weights, k, random)
     if X.min() >= 0:
         totals = X.sum(axis=1, keepdims=True)
         yield kmeans(np.sqrt(X / np.where(totals > 0, totals, 1.0)), weights, k, random)
-    if len(Y) <= MAX_WARD_ROWS:
-        yield AgglomerativeClustering(k).fit_predict(Y)
 
 
 def kmeans(Y: Array, weights: Array, k: int, random: np.random.RandomState) -> Array:

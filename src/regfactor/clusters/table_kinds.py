@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 
 from regfactor.clusters.transformations import Elementwise, Identity, Logarithm, SquareRoot
-from regfactor.core.params import Array, frozen
+from regfactor.core.params import SMALLEST_NORMAL, Array, frozen
 from regfactor.fitting.columns import Cells, Codec, Kind, Number, OneHot, as_table
 from regfactor.fitting.inputs import as_float_table, check_sizes, validated
 from regfactor.fitting.schema import MAX_TEXT_LEVELS, Schema
 from regfactor.losses import Squared
 
 LABEL_KINDS = (Kind.ORDERED, Kind.UNORDERED, Kind.TEXT)
-SPARSE_SHARE = 0.5  # of zeros, from which on a table of non-negative numbers is sparse
+SPARSE_SHARE = 0.5  # of zeros, from which on a wide table of non-negative numbers is sparse
+MAX_COLUMNS = 40  # beyond which a table is wide, and normal families see principal components
+SHARED_UNITS = 0.1  # effective share of the columns in the total variance, if units are the same
 
 
 class TableKind(enum.Enum):
@@ -36,12 +38,12 @@ class TableKind(enum.Enum):
         x = X[~np.isnan(X)]
         if x.min(initial=0) < 0:
             return TableKind.REAL
+        if is_wide(X) and mostly_zeros(X) and shares_units(X):
+            return TableKind.SPARSE
         if (x == np.rint(x)).all():
             return TableKind.COUNT
         if (x > 0).all():
             return TableKind.POSITIVE
-        if (x == 0).mean() > SPARSE_SHARE:
-            return TableKind.SPARSE
         return TableKind.NON_NEGATIVE
 
     def functions(self) -> list[Elementwise]:
@@ -125,7 +127,7 @@ class Layout:
 
     @staticmethod
     def of(X: Array, is_label: Array | None) -> Layout:
-        """Return the layout of a table; columns of 0 and 1 are bits unless all are counts."""
+        """Return the layout; columns of 0 and 1 are bits, but not a few among sparse counts."""
         with np.errstate(invalid="ignore"):
             low = np.nanmin(np.where(np.isnan(X), np.inf, X), axis=0)
             high = np.nanmax(np.where(np.isnan(X), -np.inf, X), axis=0)
@@ -134,15 +136,41 @@ class Layout:
         if is_label is None:
             is_label = np.zeros(len(binary), dtype=bool)
         others = varies & ~is_label & ~binary
+        is_bit = varies & binary
         kind = TableKind.REAL
         if others.any():
-            kind = TableKind.of(X[:, varies & ~is_label])
-        is_bit = varies & binary
-        if kind in (TableKind.COUNT, TableKind.SPARSE) and others.any():
-            is_bit = varies & is_label
+            kind = TableKind.of(X[:, others])
+        given = varies & ~is_label
+        if kind in (TableKind.COUNT, TableKind.SPARSE) and 2 * others.sum() > given.sum():
+            # among words, those that no text has twice are counts all the same
+            if mostly_zeros(X[:, given]):
+                is_bit = varies & is_label
+                kind = TableKind.of(X[:, given])
         numbers = np.flatnonzero(varies & ~is_bit)
         bits = np.flatnonzero(is_bit)
         return Layout(numbers, bits, one_hot_groups(X[:, bits]), kind)
+
+
+def is_wide(X: Array) -> bool:
+    """Return whether normal families see principal components of the table."""
+    return bool(X.shape[1] > MAX_COLUMNS)
+
+
+def mostly_zeros(X: Array) -> bool:
+    """Return whether more than half of the observed entries are zero."""
+    return float((X == 0).sum()) > SPARSE_SHARE * float((~np.isnan(X)).sum())
+
+
+def shares_units(X: Array) -> bool:
+    """Return whether columns seem to have the same units, so that their variances compare.
+
+    Of columns in different units a few large ones have nearly all of the total variance: the
+    effective number of columns, (sum v)^2 / sum v^2 of variances v, is a small share of all.
+    """
+    variances = np.nanvar(X, axis=0)
+    total = max(float(variances.sum()), SMALLEST_NORMAL)
+    effective = 1 / max(float(np.square(variances / total).sum()), SMALLEST_NORMAL)
+    return effective > SHARED_UNITS * len(variances)
 
 
 def _refuse_prose(cells: Cells) -> None:

@@ -24,6 +24,7 @@ class Elementwise(abc.ABC):
     """A monotone function of the entries of a column."""
 
     name: str
+    meaning: str  # of a difference between transformed entries, in plain words
 
     @abc.abstractmethod
     def value(self, X: Array, unit: Array) -> Array:
@@ -39,6 +40,7 @@ class Identity(Elementwise):
     """f(x) = x."""
 
     name = "numbers"
+    meaning = "rows are compared by differences of the numbers as they are"
 
     def value(self, X: Array, unit: Array) -> Array:
         return X
@@ -54,6 +56,7 @@ class Logarithm(Elementwise):
     shifted: bool
 
     name = "logarithms"
+    meaning = "rows are compared by ratios: twice as large is as far at any size"
 
     def value(self, X: Array, unit: Array) -> Array:
         return np.log(self._shifted(X, unit))
@@ -73,6 +76,7 @@ class SquareRoot(Elementwise):
     """f(x) = sqrt(x + 3u/8), which makes the variance of counts constant (Anscombe 1948)."""
 
     name = "square roots"
+    meaning = "rows are compared by square roots, of which counts vary as much at any size"
 
     def value(self, X: Array, unit: Array) -> Array:
         return np.sqrt(np.maximum(X + 3 * unit / 8, unit / 8))
