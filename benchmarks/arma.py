@@ -20,6 +20,7 @@ from regfactor.solvers import Fista, solve
 from regfactor.solvers.douglas_rachford import DouglasRachford
 
 N, P, Q = 9, 3, 3
+STATED: dict[str, Any] = {"d": 0, "season": 1, "shrinkage": 0.1, "ridge": 1e-3}
 LENGTHS = (200, 800) if QUICK else (200, 800, 3200)
 SEEDS = range(2 if QUICK else 5)
 TURNS = 5
@@ -102,7 +103,7 @@ def against_varmax(n: int) -> list[str]:
         theirs.append(took)
         flags.append(bool(fitted.mle_retvals["converged"]))
         for tol, times in ours.items():
-            model = RegularizedARMA(1, 1, tol=tol)
+            model = RegularizedARMA(1, 1, **STATED, tol=tol)
             times.append(
                 float(
                     np.median([cpu(lambda model=model, X=X: model.fit(X))[0] for _ in range(TURNS)])
@@ -127,7 +128,11 @@ def coverage(q: int, shrinkage: float) -> list[str]:
     hits = np.zeros(len(HORIZONS))
     for seed in range(SERIES):
         X = make_varma(160, 3, 1, q, ar_radius=0.8, ma_radius=0.7, random_state=1000 + seed)
-        forecast = RegularizedARMA(1, q, shrinkage=shrinkage).fit(X[:150]).forecast(10, level=0.95)
+        forecast = (
+            RegularizedARMA(1, q, **(STATED | {"shrinkage": shrinkage}))
+            .fit(X[:150])
+            .forecast(10, level=0.95)
+        )
         inside = (X[150:] >= forecast.lower) & (X[150:] <= forecast.upper)  # type: ignore[operator]
         hits += [inside[h - 1].mean() for h in HORIZONS]
     return [f"VARMA(1, {q})", f"{shrinkage:g}", *(f"{share:.1%}" for share in hits / SERIES)]

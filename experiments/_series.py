@@ -131,11 +131,17 @@ def hannan_rissanen(criterion: str) -> Forecaster:
     return forecaster
 
 
+def stated_arma(p: int | str = "bic", q: int | str = "auto", **given: Any) -> RegularizedARMA:
+    """Return the model of the thesis: no differences, no season, fixed shrinkage and ridge."""
+    fixed = {"d": 0, "season": 1, "shrinkage": 0.1, "ridge": 1e-3}
+    return RegularizedARMA(p, q, **(fixed | given))
+
+
 def shipped(**given: Any) -> Forecaster:
-    """RegularizedARMA with the library's defaults, but for what is given."""
+    """RegularizedARMA as stated there, but for what is given."""
 
     def forecaster(X: Array, horizon: int, search: Search) -> Outcome:
-        model = RegularizedARMA(**given).fit(X)
+        model = stated_arma(**given).fit(X)
         chosen = {"p": model.p_, "q": model.q_, "shrinkage": model.shrinkage_}
         return Outcome(model.forecast(horizon).mean, model.radius_, chosen)
 
@@ -170,7 +176,7 @@ def best(X: Array, settings: Iterable[dict[str, Any]]) -> dict[str, Any]:
     cut = len(X) - max(int(LAST * len(X)), 1)
 
     def error(setting: dict[str, Any]) -> float:
-        model = RegularizedARMA(**setting, max_radius=None, tol=1e-3).fit(X[:cut])
+        model = stated_arma(**setting, max_radius=None, tol=1e-3).fit(X[:cut])
         with np.errstate(over="ignore", invalid="ignore"):  # an unstable one loses
             size = np.square(model.forecast(len(X) - cut).mean - X[cut:]).mean()
         return float(size) if np.isfinite(size) else np.inf
@@ -180,10 +186,10 @@ def best(X: Array, settings: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 def final(setting: dict[str, Any], X: Array, horizon: int) -> Outcome:
     """Fit a chosen setting to all rows, with the roots as they are and, where they exceed one, scaled."""
-    model = RegularizedARMA(**setting, max_radius=None).fit(X)
+    model = stated_arma(**setting, max_radius=None).fit(X)
     forecast = model.forecast(horizon).mean
     capped = (
-        RegularizedARMA(**setting, max_radius=1.0).fit(X).forecast(horizon).mean
+        stated_arma(**setting, max_radius=1.0).fit(X).forecast(horizon).mean
         if model.radius_ > 1
         else forecast
     )

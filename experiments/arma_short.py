@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from experiments._forecasts import Case, Forecasts, Source
-from experiments._series import METHODS, Array, Outcome, Search
-from regfactor import RegularizedARMA
+from experiments._series import METHODS, Array, Outcome, Search, stated_arma
 from regfactor.baselines.timeseries import HannanRissanen
 from regfactor.datasets import make_varma
 
@@ -27,19 +26,19 @@ def draw(n: int, q: int, radius: float, rows: int, seed: int) -> Case:
 
 def ridge_var(X: Array, horizon: int, search: Search) -> Outcome:
     """VAR(1) with the default ridge."""
-    model = RegularizedARMA(1, 0).fit(X)
+    model = stated_arma(1, 0).fit(X)
     return Outcome(model.forecast(horizon).mean, model.radius_)
 
 
 def true_arma(X: Array, horizon: int, search: Search) -> Outcome:
     """RegularizedARMA at the orders of the series and the default strengths."""
-    model = RegularizedARMA(1, search.lags[0]).fit(X)
+    model = stated_arma(1, search.lags[0]).fit(X)
     return Outcome(model.forecast(horizon).mean, model.radius_)
 
 
 def validated_arma(X: Array, horizon: int, search: Search) -> Outcome:
     """RegularizedARMA at the orders of the series, its shrinkage by the last quarter."""
-    model = RegularizedARMA(1, search.lags[0], shrinkage="auto").fit(X)
+    model = stated_arma(1, search.lags[0], shrinkage="auto").fit(X)
     return Outcome(model.forecast(horizon).mean, model.radius_, {"shrinkage": model.shrinkage_})
 
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from experiments._alternation import alternated
 from experiments._runner import Cell, Experiment, Plan, Record
-from experiments._series import EM_STEPS, Search, em_kalman, statsmodels
-from regfactor import RegularizedARMA
+from experiments._series import EM_STEPS, Search, em_kalman, stated_arma, statsmodels
 from regfactor.baselines.timeseries import HSEHMM, N4SID, HannanRissanen
 from regfactor.datasets import make_arma, make_varma
 from regfactor.problems import Convex
@@ -39,8 +38,8 @@ METHODS: dict[str, tuple[Callable[[Array], Any], int]] = {  # what is timed, and
     "N4SID": (lambda X: N4SID().fit(X), 3200),
     "HSE-HMM": (lambda X: HSEHMM().fit(X), 800),
     "EM-Kalman": (lambda X: em_kalman(X, 1, Search(factor_lags=P)), 800),
-    "RARMA, gap 1e-3": (lambda X: RegularizedARMA(P, Q, tol=1e-3).fit(X), 3200),
-    "RARMA, gap 1e-6": (lambda X: RegularizedARMA(P, Q, tol=1e-6, max_iter=20_000).fit(X), 3200),
+    "RARMA, gap 1e-3": (lambda X: stated_arma(P, Q, tol=1e-3).fit(X), 3200),
+    "RARMA, gap 1e-6": (lambda X: stated_arma(P, Q, tol=1e-6, max_iter=20_000).fit(X), 3200),
 }
 # before timing
 IMPORTED = {
@@ -102,9 +101,7 @@ class Times(Experiment):
             return {"seconds": timed(lambda: call(X))}
         X = make_varma(cell["T"], cell["n"], 1, 1, random_state=cell["seed"])
         if cell["method"] == OURS:
-            return {
-                "seconds": timed(lambda: RegularizedARMA(1, 1, tol=1e-6, max_iter=20_000).fit(X))
-            }
+            return {"seconds": timed(lambda: stated_arma(1, 1, tol=1e-6, max_iter=20_000).fit(X))}
         return maximum_likelihood(X)
 
     def summary(self, done: dict[str, Record], plan: Plan) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from experiments._runner import Cell, Experiment, Plan, Record
-from regfactor import RegularizedARMA
+from experiments._series import stated_arma
 from regfactor.datasets import make_arma
 
 LAGS = (1, 2, 3, 4, 5, 6)
@@ -67,7 +67,7 @@ class HeatMaps(Experiment):
         models = {WHOLE: (p, p), AR: (p, 0), LONG: (2 * p, 0)}
         result = {}
         for name, (lags, q) in models.items():
-            model = RegularizedARMA(lags, q).fit(X[:seen])
+            model = stated_arma(lags, q).fit(X[:seen])
             gaps = np.abs(model.forecast(AHEAD).mean - X[seen:])
             sizes = {
                 "one step": gaps[0].sum(),

@@ -129,9 +129,10 @@ CONSTRUCTORS = {
     "RegularizedARMA": {
         "p": "bic",
         "q": "auto",
-        "d": 0,
-        "shrinkage": 0.1,
-        "ridge": 1e-3,
+        "d": "auto",
+        "season": "auto",
+        "shrinkage": "auto",
+        "ridge": "minnesota",
         "loss": "squared",
         "intercept": True,
         "exog_lags": 0,

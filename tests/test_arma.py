@@ -17,7 +17,7 @@ from statsmodels.tsa.api import VAR
 from statsmodels.tsa.statespace.varmax import VARMAX
 
 from regfactor.core.factors import FactorPoint
-from regfactor.core.loop import Status
+from regfactor.core.loop import Clock, Status
 from regfactor.datasets.series import make_varma
 from regfactor.losses import Huber, Squared
 from regfactor.maps import Lags, RowScale
@@ -25,8 +25,9 @@ from regfactor.norms import L2
 from regfactor.penalties import Rows, Trace
 from regfactor.problems import Convex, Data, Design
 from regfactor.series.arma.estimator import RegularizedARMA
-from regfactor.series.arma.model import MovingAverage, radius, regressors
-from regfactor.series.arma.problem import lag_sums
+from regfactor.series.arma.model import MovingAverage, Series, radius, regressors
+from regfactor.series.arma.problem import ArmaProblem, MinnesotaRidge, Specification, lag_sums
+from regfactor.series.arma.selection import Orders, _bic_of_orders, choose_orders
 from regfactor.series.shapes import SeriesRows
 from regfactor.solvers import Fista, solve
 from regfactor.solvers.douglas_rachford import DouglasRachford
@@ -89,6 +90,12 @@ def tight(problem, tol=1e-9, solver=None, start=None, max_iter=20_000):
     )
 
 
+def fixed(p="bic", q="auto", **choices):
+    """The model with nothing left to the data but the order, if that is not given."""
+    given = dict(d=0, season=1, shrinkage=0.1, ridge=1e-3) | choices
+    return RegularizedARMA(p, q, **given)
+
+
 def plain(X, p, q, lam, gamma, **choices):
     """The estimator at an absolute lam and gamma, on the data as they are."""
     Y, D = table(X, p)
@@ -98,7 +105,7 @@ def plain(X, p, q, lam, gamma, **choices):
         dict(intercept=False, standardize=False, max_radius=None, tol=1e-9, max_iter=20_000)
         | choices
     )
-    return RegularizedARMA(p, q, shrinkage=shrinkage, ridge=ridge, **given).fit(X)
+    return fixed(p, q, shrinkage=shrinkage, ridge=ridge, **given).fit(X)
 
 
 def moving_average_forecasts(problem, W):
@@ -275,9 +282,7 @@ def test_a_rotation_of_the_series_rotates_the_coefficients():
 
 def test_constants_do_not_matter_with_an_intercept():
     X = wave(40, 2)
-    one, other = (
-        RegularizedARMA(1, 1, tol=1e-9, max_iter=5000).fit(Z) for Z in (X, X + [5.0, -3.0])
-    )
+    one, other = (fixed(1, 1, tol=1e-9, max_iter=5000).fit(Z) for Z in (X, X + [5.0, -3.0]))
     assert other.objective_ == pytest.approx(one.objective_, rel=1e-8)
     np.testing.assert_allclose(other.ar_, one.ar_, atol=1e-6)
     np.testing.assert_allclose(
@@ -287,7 +292,7 @@ def test_constants_do_not_matter_with_an_intercept():
 
 def test_units_do_not_matter_when_standardized():
     X, units = wave(60, 2), np.array([1e3, 1e-2])
-    one, other = (RegularizedARMA(2, 1, tol=1e-8, max_iter=5000).fit(Z) for Z in (X, X * units))
+    one, other = (fixed(2, 1, tol=1e-8, max_iter=5000).fit(Z) for Z in (X, X * units))
     assert other.objective_ == pytest.approx(one.objective_, rel=1e-9)
     np.testing.assert_allclose(
         other.forecast(4, level=0.9).upper, one.forecast(4, level=0.9).upper * units, rtol=1e-6
@@ -415,7 +420,7 @@ def test_the_innovations_form_has_the_same_covariances_and_is_invertible(q):
 @pytest.mark.parametrize("p", [1, 3])
 def test_without_shrinkage_room_and_ridge_it_is_the_var_of_statsmodels(p):
     X = series(150, 3, p=2)
-    model = RegularizedARMA(p, 1, shrinkage=1.0, ridge=0.0, max_radius=None).fit(X)
+    model = fixed(p, 1, shrinkage=1.0, ridge=0.0, max_radius=None).fit(X)
     peer = VAR(X).fit(p, trend="c")
     np.testing.assert_allclose(model.ar_, peer.coefs, atol=1e-9)
     np.testing.assert_allclose(model.intercept_, peer.intercept, atol=1e-9)
@@ -434,7 +439,7 @@ def test_without_shrinkage_room_and_ridge_it_is_the_var_of_statsmodels(p):
 
 def test_zero_lags_of_innovations_are_ridge_var():
     X = series(100, 2)
-    one, other = RegularizedARMA(2, 0).fit(X), RegularizedARMA(2, 1, shrinkage=1.0).fit(X)
+    one, other = fixed(2, 0).fit(X), fixed(2, 1, shrinkage=1.0).fit(X)
     np.testing.assert_allclose(one.ar_, other.ar_, atol=1e-12)
     assert one.ma_.shape == (0, 2, 2) and other.ma_.shape == (1, 2, 2) and not other.ma_.any()
 
@@ -442,14 +447,14 @@ def test_zero_lags_of_innovations_are_ridge_var():
 def test_bic_chooses_the_order_of_statsmodels():
     for seed in range(4):
         X = series(200, 2, p=3, q=0, seed=seed)
-        model = RegularizedARMA().fit(X)
+        model = fixed().fit(X)
         assert model.p_ == VAR(X).select_order(14, trend="c").bic
         assert model.q_ == min(model.p_, 2)
 
 
 def test_forecasts_follow_the_recursion_of_statsmodels():
     X = series(80, 2)
-    model = RegularizedARMA(1, 1, tol=1e-6, max_radius=0.95).fit(X)
+    model = fixed(1, 1, tol=1e-6, max_radius=0.95).fit(X)
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore"
@@ -482,8 +487,8 @@ def test_differences_are_summed_back_exactly(d):
         if d == 1
         else np.cumsum(np.cumsum(series(90, 2), axis=0), axis=0)
     )
-    model = RegularizedARMA(1, 1, d=d).fit(X)
-    inner = RegularizedARMA(1, 1).fit(np.diff(X, n=d, axis=0))
+    model = fixed(1, 1, d=d).fit(X)
+    inner = fixed(1, 1).fit(np.diff(X, n=d, axis=0))
     np.testing.assert_allclose(model.ar_, inner.ar_, atol=1e-12)
     whole = np.vstack([X, model.forecast(7).mean])
     np.testing.assert_allclose(np.diff(whole, n=d, axis=0)[-7:], inner.forecast(7).mean, atol=1e-8)
@@ -499,7 +504,7 @@ def test_differences_are_summed_back_exactly(d):
 def test_new_rows_pass_the_filter_as_if_they_had_been_there(d, cuts):
     X = np.cumsum(series(140, 2), axis=0) if d else series(140, 2)
     U = np.random.default_rng(0).normal(size=(140, 1))
-    model = RegularizedARMA(2, 2, d=d, exog_lags=1).fit(X[:130], exog=U[:130])
+    model = fixed(2, 2, d=d, exog_lags=1).fit(X[:130], exog=U[:130])
     predicted, expected = [], []
     for rows, inputs in zip(np.split(X[130:], cuts), np.split(U[130:], cuts), strict=True):
         expected += [model._model.advance(model._past, rows, inputs).predicted]
@@ -507,11 +512,7 @@ def test_new_rows_pass_the_filter_as_if_they_had_been_there(d, cuts):
             predicted.append(model.forecast(1, exog=u[None]).mean[0])
             model.update(row[None], exog=u[None])
     np.testing.assert_allclose(predicted, np.vstack(expected), atol=1e-9)
-    whole = (
-        RegularizedARMA(2, 2, d=d, exog_lags=1)
-        .fit(X[:130], exog=U[:130])
-        .update(X[130:], exog=U[130:])
-    )
+    whole = fixed(2, 2, d=d, exog_lags=1).fit(X[:130], exog=U[:130]).update(X[130:], exog=U[130:])
     ahead = np.zeros((6, 1))
     np.testing.assert_allclose(
         model.forecast(6, ahead).mean, whole.forecast(6, ahead).mean, atol=1e-9
@@ -527,7 +528,7 @@ def test_losses_against_outliers_keep_the_coefficients(loss):
     X[rows] += 15 * np.sign(U[rows])
     choices = {"shrinkage": 0.9, "tol": 1e-3}
     robust, squared = (
-        RegularizedARMA(0, 1, loss=name, **choices).fit(X, exog=U) for name in (loss, "squared")
+        fixed(0, 1, loss=name, **choices).fit(X, exog=U) for name in (loss, "squared")
     )
     error = lambda model: np.abs(model.exog_[0, :, 0] - [2, -1]).max()  # noqa: E731
     assert error(robust) < 0.12 and error(robust) < error(squared) / 2
@@ -539,7 +540,7 @@ def test_losses_against_outliers_keep_the_coefficients(loss):
 def test_filters_of_other_losses_forecast_as_their_solution_does(loss):
     random = np.random.default_rng(0)
     X = random.poisson(3.0, size=(40, 2)).astype(float) if loss == "poisson" else 3 * wave(40, 2)
-    model = RegularizedARMA(
+    model = fixed(
         0,
         2,
         shrinkage=0.3,
@@ -569,22 +570,22 @@ def test_counts_and_answers_are_predicted_through_their_link(loss):
             if loss == "poisson"
             else random.random(2) < 1 / (1 + np.exp(-z))
         )
-    model = RegularizedARMA(1, 1, loss=loss, tol=1e-3).fit(X)
+    model = fixed(1, 1, loss=loss, tol=1e-3).fit(X)
     assert model.relative_gap_ <= 1e-3
     mean = model.update(X[-3:]).forecast(4).mean
     assert (mean > 0).all() and (loss == "poisson" or (mean < 1).all())
     with pytest.raises(ValueError, match="residuals"):
         model.forecast(2, level=0.9)
     with pytest.raises(ValueError, match="d=0"):
-        RegularizedARMA(1, 1, d=1, loss=loss).fit(X)
+        fixed(1, 1, d=1, loss=loss).fit(X)
 
 
 def test_shocks_are_found_and_do_not_bend_the_coefficients():
     X = series(200, 2, q=0, seed=1)
     dirty = X.copy()
     dirty[[50, 120]] += 40
-    clean, bent = (RegularizedARMA(1, 1, shrinkage=1.0).fit(Z) for Z in (X, dirty))
-    model = RegularizedARMA(1, 1, shrinkage=0.15, shocks=True).fit(dirty)
+    clean, bent = (fixed(1, 1, shrinkage=1.0).fit(Z) for Z in (X, dirty))
+    model = fixed(1, 1, shrinkage=0.15, shocks=True).fit(dirty)
     times = np.arange(200)[-len(model.shocks_) :]
     assert set(times[np.argsort(-model.shocks_)[:2]]) == {50, 120}
     assert np.abs(model.ar_ - clean.ar_).max() < np.abs(bent.ar_ - clean.ar_).max()
@@ -601,9 +602,9 @@ def test_inputs_act_with_their_lags():
             + U[t - 1] * [0.0, 0.5]
             + 0.1 * random.normal(size=2)
         )
-    free = RegularizedARMA(1, 1, shrinkage=1.0, ridge=1e-6, exog_lags=1).fit(X, exog=U)
+    free = fixed(1, 1, shrinkage=1.0, ridge=1e-6, exog_lags=1).fit(X, exog=U)
     np.testing.assert_allclose(free.exog_[:, :, 0], [[1.5, -0.7], [0, 0.5]], atol=0.05)
-    model = RegularizedARMA(1, 1, exog_lags=1).fit(X, exog=U)
+    model = fixed(1, 1, exog_lags=1).fit(X, exog=U)
     future = np.array([[1.0], [0.0], [2.0]])
     by_hand, last, inputs = [], X[-1], np.vstack([U[-1:], future])
     for h in range(3):
@@ -623,9 +624,9 @@ def test_inputs_act_with_their_lags():
 
 def test_roots_are_scaled_with_one_warning():
     X = np.cumsum(np.cumsum(np.random.default_rng(0).normal(size=(60, 2)), axis=0), axis=0)
-    free = RegularizedARMA(2, 1, max_radius=None).fit(X)
+    free = fixed(2, 1, max_radius=None).fit(X)
     with pytest.warns(UserWarning, match="spectral radius") as caught:
-        capped = RegularizedARMA(2, 1, max_radius=0.9).fit(X)
+        capped = fixed(2, 1, max_radius=0.9).fit(X)
     assert len(caught) == 1 and capped.scaled_ and not free.scaled_
     assert capped.radius_ == pytest.approx(0.9, rel=1e-9)
     c = 0.9 / free.radius_
@@ -635,20 +636,130 @@ def test_roots_are_scaled_with_one_warning():
     assert np.abs(capped.residuals_.mean(axis=0)).max() < np.abs(X).max() * 0.02
 
 
+@pytest.mark.parametrize("d", [0, 1])
+@pytest.mark.parametrize("seed", range(3))
+def test_differences_are_chosen(d, seed):
+    rng = np.random.default_rng(seed)
+    e = rng.normal(size=(150, 2))
+    X = np.zeros((150, 2))
+    for t in range(1, 150):
+        X[t] = (1.0 if d else 0.6) * X[t - 1] + e[t]
+    model = RegularizedARMA(season=1).fit(X)
+    assert model.d_ == d
+    assert RegularizedARMA(p=1, season=1).fit(X).d_ == d
+    assert RegularizedARMA(p=1, season=1).fit(X).p_ == 1
+
+
+def test_orders_of_least_bic_are_those_of_separate_regressions():
+    X = np.cumsum(series(90, 2), axis=0)
+    U = np.random.default_rng(1).normal(size=(90, 1))
+    rows = np.arange(12, 90)
+    scores = {}
+    for d, most in ((0, 4), (1, 3)):
+        for season, n_waves in ((1, 0), (12, 2)):
+            for p in range(most + 1):
+                Z = np.diff(X, n=d, axis=0)
+                D = [U[rows], np.ones((78, 1))]
+                D += [Z[rows - d - i] for i in range(1, p + 1)]
+                for k in range(1, n_waves + 1):
+                    angle = 2 * np.pi * k * rows / season
+                    D += [np.cos(angle)[:, None], np.sin(angle)[:, None]]
+                D = np.hstack(D)
+                Y = Z[rows - d]
+                left = Y - D @ np.linalg.lstsq(D, Y, rcond=None)[0]
+                fit = np.linalg.slogdet(left.T @ left / 78)[1]
+                scores[d, p, season] = fit + np.log(78) / 78 * 2 * D.shape[1]
+    given = Specification(4, 2)
+    for d, most in ((0, 4), (1, 3)):
+        for season, n_waves in ((1, 0), (12, 2)):
+            found = _bic_of_orders(X, U, Orders(d, most, season, n_waves), given, 78)
+            expected = [scores[d, p, season] for p in range(most + 1)]
+            np.testing.assert_allclose(found, expected, rtol=1e-9)
+    candidates = [Orders(0, 4), Orders(1, 3)]
+    found = [_bic_of_orders(X, U, orders, given, 86) for orders in candidates]
+    best = choose_orders(X, U, candidates, True, given, Clock(None))
+    assert found[best.d][best.p] == min(map(min, found))
+    alone = choose_orders(X, U, candidates, False, given, Clock(None))
+    assert found[alone.d][-1] == min(scores[-1] for scores in found)
+
+
+@pytest.mark.parametrize("d", [0, 1])
+def test_a_season_is_found_and_goes_on(d):
+    rng = np.random.default_rng(3)
+    t = np.arange(132)
+    wave = 3 * np.cos(2 * np.pi * t / 12 + 1)
+    X = np.column_stack([wave, 2 * wave]) + 0.3 * rng.normal(size=(132, 2))
+    if d:
+        X = X + np.cumsum(0.3 * rng.normal(size=(132, 2)), axis=0)
+    model = RegularizedARMA().fit(X[:120])
+    assert model.season_ == 12
+    assert model.waves_.shape == (2, 2)
+    error = model.forecast(12).mean - X[120:]
+    assert np.sqrt(np.mean(error**2)) < (2.0 if d else 0.6)
+    assert RegularizedARMA().fit(rng.normal(size=(120, 2))).season_ == 1
+    later = RegularizedARMA(season=12, p=1, d=d).fit(X[:120])
+    expected = later.forecast(12).mean[5:]
+    np.testing.assert_allclose(
+        later.update(later.forecast(5).mean).forecast(7).mean, expected, atol=1e-8
+    )
+
+
+@pytest.mark.parametrize("walk", [False, True])
+def test_the_minnesota_ridge_is_the_posterior_mean_of_its_prior(walk):
+    """Standardized series, W = 0: B has prior deviations tightness / lag around I or 0."""
+    X = np.cumsum(series(80, 2), axis=0)
+    ridge = MinnesotaRidge(0.3, walk, 0.5)
+    given = Specification(p=3, q=0, ridge=ridge, standardize=False)
+    problem = ArmaProblem.of(Series.of(X, np.zeros((80, 0))), given).shrunk(1.0)
+    solution = solve(problem, tol=1e-10)
+    model = problem.model(solution.point.coefficients, np.zeros((1, 2, 2)))
+    D = regressors(X, np.zeros((80, 0)), 3, 0, True)
+    prior = np.zeros((7, 2))
+    if walk:
+        prior[:2] = np.eye(2)
+    strengths = np.append(0.5 * (np.repeat([1, 2, 3], 2) / 0.3) ** 2, 0)
+    A = D.T @ D + np.diag(strengths)
+    expected = np.linalg.solve(A, D.T @ X[3:] + strengths[:, None] * prior)
+    np.testing.assert_allclose(model.ar.transpose(0, 2, 1).reshape(6, 2), expected[:6], atol=1e-6)
+    np.testing.assert_allclose(model.intercept, expected[6], atol=1e-6)
+    np.testing.assert_allclose(problem.smoothed(solution.point), D @ expected, atol=1e-6)
+
+
+def test_the_minnesota_ridge_shrinks_noise_to_zero_and_walks_to_walks():
+    rng = np.random.default_rng(4)
+    noise = rng.normal(size=(100, 3))
+    model = RegularizedARMA(p=4, d=0, season=1, shrinkage=1.0).fit(noise)
+    assert not model.ridge_.walk
+    assert np.abs(model.ar_).max() < 0.1
+    walks = np.cumsum(noise, axis=0)
+    model = RegularizedARMA(p=4, d=0, season=1, shrinkage=1.0, max_radius=None).fit(walks)
+    assert model.ridge_.walk
+    assert np.abs(model.ar_[0] - np.eye(3)).max() < 0.2
+
+
+def test_defaults_certify_and_forecast_count_series_without_differences():
+    counts = np.random.default_rng(5).poisson(4, size=(80, 1))
+    model = RegularizedARMA(loss="poisson", tol=1e-3).fit(counts)
+    assert model.d_ == 0
+    assert np.all(model.forecast(3).mean > 0)
+    X = np.cumsum(series(100, 3), axis=0)
+    assert RegularizedARMA().fit(X).relative_gap_ <= 1e-4
+
+
 def test_the_shrinkage_is_chosen_by_validation():
     heavy = make_varma(250, 3, 1, 3, ma_radius=0.9, random_state=1)
-    model = RegularizedARMA(1, 3, shrinkage="auto").fit(heavy)
+    model = fixed(1, 3, shrinkage="auto").fit(heavy)
     assert model.shrinkages_[0] == 1.0 and len(model.validation_loss_) == len(model.shrinkages_)
     assert model.shrinkage_ == model.shrinkages_[np.argmin(model.validation_loss_)] < 1
     noise = np.random.default_rng(0).normal(size=(60, 2))
-    assert RegularizedARMA(1, 0, shrinkage="auto").fit(noise).shrinkage_ == 1.0
+    assert fixed(1, 0, shrinkage="auto").fit(noise).shrinkage_ == 1.0
 
 
 def test_holes_are_tolerated():
     X = series(150, 3)
     holed = X.copy()
     holed[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
-    model, full = RegularizedARMA(1, 1).fit(holed), RegularizedARMA(1, 1).fit(X)
+    model, full = fixed(1, 1).fit(holed), fixed(1, 1).fit(X)
     assert np.abs(model.ar_ - full.ar_).max() < 0.3
     assert np.isfinite(model.forecast(5, level=0.9).lower).all()
     new = X[:4].copy()
@@ -663,7 +774,7 @@ def test_pandas_times_go_on_into_the_future():
     X = series(60, 2)
     months = pd.date_range("2001-01-31", periods=60, freq="ME", name="when")
     frame = pd.DataFrame(X, columns=["a", "b"], index=months)
-    forecast = RegularizedARMA(1, 1).fit(frame).forecast(3, level=0.9)
+    forecast = fixed(1, 1).fit(frame).forecast(3, level=0.9)
     made = forecast.to_frame()
     assert list(made.columns) == ["a", "b", "a_lower", "b_lower", "a_upper", "b_upper"]
     pd.testing.assert_index_equal(
@@ -671,24 +782,19 @@ def test_pandas_times_go_on_into_the_future():
     )
     np.testing.assert_array_equal(made[["a", "b"]], forecast.mean)
     quarters = frame.set_axis(pd.period_range("2000Q1", periods=60, freq="Q"))
-    made = RegularizedARMA(1, 1).fit(quarters).forecast(2).to_frame()
+    made = fixed(1, 1).fit(quarters).forecast(2).to_frame()
     assert [str(t) for t in made.index] == ["2015Q1", "2015Q2"]
-    bare = (
-        RegularizedARMA(1, 1)
-        .fit(frame.set_axis(pd.DatetimeIndex(list(months))))
-        .forecast(1)
-        .to_frame()
-    )
+    bare = fixed(1, 1).fit(frame.set_axis(pd.DatetimeIndex(list(months)))).forecast(1).to_frame()
     assert bare.index[0] == pd.Timestamp("2006-01-31")
     uneven = frame.set_axis(months[:59].append(pd.DatetimeIndex(["2030-01-01"])))
     with pytest.raises(ValueError, match="follow no rule"):
-        RegularizedARMA(1, 1).fit(uneven).forecast(1).to_frame()
+        fixed(1, 1).fit(uneven).forecast(1).to_frame()
 
 
 def test_updated_times_go_on_too():
     index = pd.date_range("2020-01-01", periods=70, freq="D")
     frame = pd.DataFrame(series(70, 2), columns=["a", "b"], index=index)
-    model = RegularizedARMA(1, 1).fit(frame[:60])
+    model = fixed(1, 1).fit(frame[:60])
     fitted = model.predict()
     pd.testing.assert_index_equal(fitted.index, index[1:60], check_names=False)
     assert model.update(frame[60:65]).forecast(1).to_frame().index[0] == index[65]
@@ -696,7 +802,7 @@ def test_updated_times_go_on_too():
 
 
 def test_a_frame_without_pandas_names_the_remedy(monkeypatch):
-    forecast = RegularizedARMA(1, 1).fit(series(60, 2)).forecast(3)
+    forecast = fixed(1, 1).fit(series(60, 2)).forecast(3)
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match=r"to_frame needs pandas: pip install pandas"):
         forecast.to_frame()
@@ -705,18 +811,18 @@ def test_a_frame_without_pandas_names_the_remedy(monkeypatch):
 def test_polars_arrays_and_vectors_are_taken():
     X = series(60, 2)
     frame = pl.DataFrame(X, schema=["a", "b"])
-    model = RegularizedARMA(1, 1).fit(frame)
+    model = fixed(1, 1).fit(frame)
     made = model.forecast(2, level=0.8).to_frame()
     assert (
         isinstance(made, pl.DataFrame) and made.columns[:2] == ["a", "b"] and made.shape == (2, 6)
     )
     assert isinstance(model.predict(), pl.DataFrame)
-    array = RegularizedARMA(1, 1).fit(X)
+    array = fixed(1, 1).fit(X)
     np.testing.assert_allclose(array.forecast(2).mean, model.forecast(2).mean)
     assert list(array.forecast(2).to_frame().index) == [60, 61]
     single = pd.Series(X[:, 0], name="only")
-    assert list(RegularizedARMA(1, 1).fit(single).forecast(2).to_frame().columns) == ["only"]
-    assert RegularizedARMA(1, 1).fit(X[:, 0]).forecast(2).shape == (2, 1)
+    assert list(fixed(1, 1).fit(single).forecast(2).to_frame().columns) == ["only"]
+    assert fixed(1, 1).fit(X[:, 0]).forecast(2).shape == (2, 1)
     assert np.asarray(array.forecast(2)).shape == (2, 2) and len(array.forecast(2)) == 2
     assert array.forecast(2)[0, 1] == array.forecast(2).mean[0, 1]
     assert SeriesRows.of(X).times.last(3) is None
@@ -724,12 +830,12 @@ def test_polars_arrays_and_vectors_are_taken():
 
 def test_float32_stays():
     X = series(60, 2).astype(np.float32)
-    model = RegularizedARMA(1, 1).fit(X)
+    model = fixed(1, 1).fit(X)
     assert model.forecast(2, level=0.9).lower.dtype == model.predict().dtype == np.float32
 
 
 def test_simulations_scatter_as_the_intervals_say():
-    model = RegularizedARMA(1, 2).fit(series(200, 2, q=2))
+    model = fixed(1, 2).fit(series(200, 2, q=2))
     paths = model.simulate(4, n_paths=4000, random_state=0)
     assert paths.shape == (4000, 4, 2)
     np.testing.assert_array_equal(paths, model.simulate(4, n_paths=4000, random_state=0))
@@ -741,7 +847,7 @@ def test_simulations_scatter_as_the_intervals_say():
 
 def test_score_tells_how_much_one_step_predictions_explain():
     X = series(160, 2, seed=2)
-    model = RegularizedARMA(1, 1).fit(X[:120])
+    model = fixed(1, 1).fit(X[:120])
     before = model.forecast(1).mean
     inside = (
         1 - np.square(model.residuals_).sum() / np.square(X[1:120] - X[:120].mean(axis=0)).sum()
@@ -752,7 +858,7 @@ def test_score_tells_how_much_one_step_predictions_explain():
 
 
 def test_models_are_cloned_pickled_and_shown():
-    X, model = series(60, 2), RegularizedARMA(p=1, q=1, shrinkage=0.2)
+    X, model = series(60, 2), fixed(p=1, q=1, shrinkage=0.2)
     assert clone(model).get_params() == model.get_params()
     assert "shrinkage=0.2" in repr(model) and RegularizedARMA().set_params(q=3).q == 3
     fitted = model.fit(X)
@@ -791,16 +897,16 @@ def test_scikit_learns_checks_of_parameters_and_pickles_pass(check):
 def test_the_run_can_be_watched_and_stopped(capsys):
     seen = []
     with pytest.warns(ConvergenceWarning, match="callback"):
-        RegularizedARMA(
-            2, 2, tol=1e-12, callback=lambda it: seen.append(it.objective) or len(seen) > 2
-        ).fit(series())
+        fixed(2, 2, tol=1e-12, callback=lambda it: seen.append(it.objective) or len(seen) > 2).fit(
+            series()
+        )
     assert len(seen) == 3
-    RegularizedARMA(1, 1, verbose=1).fit(series())
+    fixed(1, 1, verbose=1).fit(series())
     assert "objective" in capsys.readouterr().err
 
 
 def test_a_failed_fit_leaves_nothing_to_forecast_with():
-    model = RegularizedARMA(p=70)
+    model = fixed(p=70)
     with pytest.raises(ValueError, match="orders"):
         model.fit(series(60, 2))
     with pytest.raises(NotFittedError):
@@ -813,10 +919,10 @@ def test_a_failed_fit_leaves_nothing_to_forecast_with():
 @pytest.mark.parametrize("call", ["update", "score"])
 def test_a_row_without_its_table_is_answered_with_how_to_give_it(row, call):
     X = series(60, 2)
-    model = RegularizedARMA(1, 1).fit(X)
+    model = fixed(1, 1).fit(X)
     with pytest.raises(ValueError, match=r"one dimension, but the model has 2 series.*S\[:1\]"):
         getattr(model, call)(row(X))
-    assert RegularizedARMA(1, 1).fit(X[:, 0]).update(X[:5, 0]).forecast(1).shape == (1, 1)
+    assert fixed(1, 1).fit(X[:, 0]).update(X[:5, 0]).forecast(1).shape == (1, 1)
 
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
@@ -827,9 +933,9 @@ def test_a_column_of_dates_is_named_with_what_to_do(kind):
         r"set it as the index, X.set_index\('month'\)" if kind is pd.DataFrame else "leave it out"
     )
     with pytest.raises(ValueError, match=f"Column 'month' of X holds .*2010-01-01.*{remedy}"):
-        RegularizedARMA(1, 1).fit(frame)
+        fixed(1, 1).fit(frame)
     with pytest.raises(ValueError, match="'b' of X holds 'soon', which is no number"):
-        RegularizedARMA(1, 1).fit(pd.DataFrame({"a": X[:, 0], "b": ["1.5", "soon"] * 30}))
+        fixed(1, 1).fit(pd.DataFrame({"a": X[:, 0], "b": ["1.5", "soon"] * 30}))
 
 
 @pytest.mark.parametrize("holes", [False, True])
@@ -837,7 +943,7 @@ def test_a_column_of_dates_is_named_with_what_to_do(kind):
 def test_predict_takes_the_series_that_was_fitted_and_nothing_else(d, holes):
     X = series(60, 2)
     X[30:32, 0] = np.nan if holes else 0.0
-    model = RegularizedARMA(1, 1, d=d).fit(X)
+    model = fixed(1, 1, d=d).fit(X)
     np.testing.assert_array_equal(model.predict(X), model.predict())
     model.update(X[:3])
     np.testing.assert_array_equal(model.predict(X), model.predict())
@@ -853,7 +959,7 @@ def test_the_input_is_not_changed():
     X = series(60, 2)
     X[5, 0] = np.nan
     X.setflags(write=False)
-    RegularizedARMA(1, 1).fit(X).update(X[:3]).score(X[:3])
+    fixed(1, 1).fit(X).update(X[:3]).score(X[:3])
 
 
 @pytest.mark.parametrize(
@@ -873,7 +979,7 @@ def test_the_input_is_not_changed():
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_fitted(parameters, message):
-    model = RegularizedARMA(**({"p": 1, "q": 1} | parameters))
+    model = fixed(**({"p": 1, "q": 1} | parameters))
     with pytest.raises(ValueError, match=message):
         model.fit(series(59, 2))
     assert not hasattr(model, "ar_")
@@ -885,29 +991,29 @@ def test_the_time_limit_bounds_the_choice_of_the_shrinkage_too(missing):
     if missing:
         X[::50, 0] = np.nan
     with pytest.warns(ConvergenceWarning, match="time limit"):
-        model = RegularizedARMA(3, 3, shrinkage="auto", tol=1e-9, time_limit=0.05).fit(X)
+        model = fixed(3, 3, shrinkage="auto", tol=1e-9, time_limit=0.05).fit(X)
     assert model.status_ is Status.TIME_LIMIT
     assert 1 <= len(model.validation_loss_) == len(model.shrinkages_) < 6
     assert np.isfinite(model.forecast(3).mean).all()
 
 
 def test_the_solver_is_the_one_that_suits_the_loss():
-    assert RegularizedARMA(1, 1).fit(wave(30, 2)).solver_ == "DouglasRachford"
-    assert RegularizedARMA(1, 1, loss="huber", tol=0.1).fit(wave(30, 2)).solver_ == "Fista"
+    assert fixed(1, 1).fit(wave(30, 2)).solver_ == "DouglasRachford"
+    assert fixed(1, 1, loss="huber", tol=0.1).fit(wave(30, 2)).solver_ == "Fista"
 
 
 def test_a_stop_before_the_tolerance_is_said():
     with pytest.warns(ConvergenceWarning, match="gap"):
-        model = RegularizedARMA(3, 3, shrinkage=0.05, tol=1e-12, max_iter=10).fit(series(100, 3))
+        model = fixed(3, 3, shrinkage=0.05, tol=1e-12, max_iter=10).fit(series(100, 3))
     assert model.gap_ > 0
 
 
 def test_constant_and_tiny_series_do_no_harm():
     X = np.column_stack([np.ones(30), wave(30, 1)])
-    model = RegularizedARMA(1, 1).fit(X)
+    model = fixed(1, 1).fit(X)
     np.testing.assert_allclose(model.forecast(3).mean[:, 0], 1, atol=1e-8)
     assert np.isfinite(RegularizedARMA().fit(np.zeros((10, 2))).forecast(3, level=0.9).upper).all()
-    assert np.isfinite(RegularizedARMA(p=0, q=1).fit(wave(20, 2)).forecast(3).mean).all()
+    assert np.isfinite(fixed(p=0, q=1).fit(wave(20, 2)).forecast(3).mean).all()
 
 
 def coverage(seeds, T=150, n=3, shrinkage=0.2, q=1, horizons=(1, 2, 5, 10)):
@@ -916,9 +1022,7 @@ def coverage(seeds, T=150, n=3, shrinkage=0.2, q=1, horizons=(1, 2, 5, 10)):
         X = make_varma(T + 10, n, 1, q, ar_radius=0.8, ma_radius=0.7, random_state=seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # a scaled radius
-            forecast = (
-                RegularizedARMA(1, q, shrinkage=shrinkage).fit(X[:T]).forecast(10, level=0.95)
-            )
+            forecast = fixed(1, q, shrinkage=shrinkage).fit(X[:T]).forecast(10, level=0.95)
         inside = (X[T:] >= forecast.lower) & (X[T:] <= forecast.upper)
         hits.append([inside[h - 1].mean() for h in horizons])
     return np.mean(hits, axis=0)

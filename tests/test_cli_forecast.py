@@ -54,7 +54,7 @@ def test_a_sharp_season_is_seen_by_the_dates(sales):
     for model in record["compared"]:
         assert model in report
     assert "lowest backtest error of 4 models on earlier rows" in report
-    assert f"RegularizedARMA(p=13, d={record['d']})" in report
+    assert f"RegularizedARMA(p=13, d={record['d']}, season=1" in report
 
 
 def test_a_season_can_be_told_where_no_date_tells_it(sales):

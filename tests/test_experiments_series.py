@@ -93,7 +93,7 @@ def test_settings_are_chosen_without_a_look_at_what_comes():
     chosen = _series.best(X, settings)
     errors = []
     for setting in settings:
-        model = _series.RegularizedARMA(**setting, max_radius=None, tol=1e-3).fit(X[:54])
+        model = _series.stated_arma(**setting, max_radius=None, tol=1e-3).fit(X[:54])
         errors.append(np.square(model.forecast(6).mean - X[54:]).mean())
     assert chosen == settings[int(np.argmin(errors))]
 

@@ -143,9 +143,10 @@ class RegularizedARMAForecaster(_Forecaster):
         self,
         p: int | str = "bic",
         q: int | str = "auto",
-        d: int = 0,
-        shrinkage: float | str = 0.1,
-        ridge: float = 1e-3,
+        d: int | str = "auto",
+        season: int | str = "auto",
+        shrinkage: float | str = "auto",
+        ridge: float | str = "minnesota",
         loss: Any = "squared",
         intercept: bool = True,
         exog_lags: int = 0,
@@ -158,6 +159,7 @@ class RegularizedARMAForecaster(_Forecaster):
         self.p = p
         self.q = q
         self.d = d
+        self.season = season
         self.shrinkage = shrinkage
         self.ridge = ridge
         self.loss = loss

@@ -81,7 +81,7 @@ def run(
         "level": level,
         "p": model.p_,
         "q": model.q_,
-        "d": model.d,
+        "d": model.d_,
         "season": season,
         "radius": model.radius_,
         "certificate": certificate,
@@ -105,7 +105,8 @@ def run(
         imports=["from regfactor import RegularizedARMA"],
         code=[
             *_sorting_code(clock, seen.table),
-            f"model = RegularizedARMA(p={model.p_}, d={model.d})",
+            f"model = RegularizedARMA(p={model.p_}, d={model.d_}, season=1, shrinkage=0.1, "
+            "ridge=1e-3)",
             f"model.fit(frame[{names!r}].to_numpy(dtype=float))",
             f"ahead = model.forecast({horizon}, level={level})",
             f"half = {compared.widening!r} * (ahead.upper - ahead.mean)",
@@ -188,7 +189,7 @@ def _fitted(job: Job, compared: BacktestChoice, X: Array) -> Any:
         job.fit("fitting", model, X)
     if model.scaled_:
         remedy = ""
-        if not compared.errors and not model.d:
+        if not compared.errors and not model.d_:
             remedy = " --difference 1 forecasts changes in place of values."
         job.console.note(f"Undamped, the model would grow without bound, so it was damped.{remedy}")
     return model

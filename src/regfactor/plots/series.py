@@ -233,7 +233,7 @@ def _past(estimator: Any, X: Any, forecast: Forecast) -> tuple[Array, Array, Arr
         fitted = estimator.predict()
         rows = np.asarray(fitted, float) + estimator.residuals_
         index = getattr(fitted, "index", None)
-        end = len(rows) + estimator.d + max(estimator.p_, estimator.exog_lags)
+        end = len(rows) + estimator.d_ + max(estimator.p_, estimator.exog_lags)
     else:
         rows = _table(X)
         index = getattr(X, "index", None)

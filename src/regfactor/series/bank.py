@@ -91,9 +91,9 @@ def mean_change(values: Array) -> Array:
     return np.array(changes)
 
 
-def season_waves(season: int, rows: Array) -> Array:
-    """Return cosines and sines of a season at given rows, at most 12 of each."""
-    n_waves = min(N_WAVES, season // 2)
+def season_waves(season: int, rows: Array, most: int = N_WAVES) -> Array:
+    """Return cosines and sines of a season at given rows, so many at most; none for 1."""
+    n_waves = min(most, season // 2)
     angles = 2 * np.pi * rows[:, None] * np.arange(1, n_waves + 1) / season
     waves = [np.cos(angles), np.sin(angles)]
     if season == 2 * n_waves:  # the last sine is zero at all rows

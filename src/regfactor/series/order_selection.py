@@ -47,7 +47,13 @@ class ArmaCandidate:
 
     def model(self) -> RegularizedARMA:
         """Return the unfitted model."""
-        return RegularizedARMA(p="bic" if self.lags is None else self.lags, d=self.difference)
+        return RegularizedARMA(
+            p="bic" if self.lags is None else self.lags,
+            d=self.difference,
+            season=1,
+            shrinkage=0.1,
+            ridge=1e-3,
+        )
 
     @property
     def min_rows(self) -> int:

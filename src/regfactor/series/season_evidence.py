@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.special import logsumexp
-from scipy.stats import f as f_distribution
 
-from regfactor.core.params import Array, frozen
+from regfactor.core.params import Array
 from regfactor.series.bank import LONG_SEASON, SeriesTable, further_waves
+from regfactor.series.phase_means import MIN_SEASONS, log_p_value, promising_seasons
 from regfactor.series.rolling_origins import RollingOrigins
 from regfactor.series.smoothing_bank import SmoothingGroup, fit_smoothing
 from regfactor.series.smoothing_members import few_gains, with_prior
 
-SEASONS = (4, 5, 6, 7, 12, 24, 48, 52, 96, 168)
 LONGER_SEASONS = {1: 365, 7: 365, 24: 168, 48: 336}  # days of a year, hours of a week
-N_COMPARED = 5  # candidates that are fitted, those with the largest differences between phases
-MIN_SEASONS = 3  # that a series must hold
-MIN_LONG_SEASONS = 4
 MIN_GAIN_OF_LONG_SEASON = 10.0  # in log evidence
 MAX_P_VALUE = 1e-3  # of equal parts of a season that is a multiple of another one
 
@@ -55,7 +51,7 @@ def best_season(gains: dict[int, float], values: Array) -> int:
     changes = np.diff(values, axis=0)
     for shorter in sorted(gains):
         if gains[shorter] > 0 and shorter < found and found % shorter == 0:
-            p_values = [_log_p_value(column, found, shorter) for column in changes.T]
+            p_values = [log_p_value(column, found, shorter) for column in changes.T]
             if min(p_values) > np.log(MAX_P_VALUE / len(p_values)):
                 return shorter
     return found
@@ -92,63 +88,6 @@ def longer_season(values: Array, inputs: Array, season: int) -> int | None:
 def _evidence(table: SeriesTable, group: SmoothingGroup) -> Array:
     """Return the log evidence of the members of a group, of shape (n_members, n_series)."""
     return np.asarray(fit_smoothing(table, [group], "season").log_evidence[-1])
-
-
-def promising_seasons(values: Array) -> list[int]:
-    """Return the seasons whose phases differ in their mean changes, the clearest first.
-
-    A season that no F test sees (F < 1 in all series) has no evidence either, and is not fitted.
-    """
-    n_rows = len(values)
-    changes = np.diff(values, axis=0)
-    found = []
-    for season in SEASONS:
-        least = MIN_LONG_SEASONS if season > LONG_SEASON else MIN_SEASONS
-        if least * season > n_rows:
-            continue
-        best = 0.0
-        for column in changes.T:
-            best = min(best, _log_p_value(column, season))
-        if best < 0:
-            found.append((best, season))
-    return [season for _, season in sorted(found)[:N_COMPARED]]
-
-
-def _log_p_value(changes: Array, season: int, shorter: int = 1) -> float:
-    """Return the log p value of means of phases that repeat after a shorter season already.
-
-    It is 0 if F < 1.
-    """
-    known = np.flatnonzero(~np.isnan(changes))
-    values = changes[known]
-    full = _PhaseMeans.of(values, known % season, season)
-    nested = _PhaseMeans.of(values, known % shorter, shorter)
-    n_more = full.n_phases - nested.n_phases
-    freedom = len(values) - full.n_phases
-    if freedom < 1 or n_more < 1:
-        return 0.0
-    within = max(full.squares, 1e-12 * nested.squares)
-    between = nested.squares - full.squares
-    if nested.squares == 0 or between / n_more <= within / freedom:
-        return 0.0
-    statistic = between / n_more / (within / freedom)
-    return float(f_distribution.logsf(statistic, n_more, freedom))
-
-
-@frozen
-class _PhaseMeans:
-    """Squares that are left by the means of phases, and the number of phases with values."""
-
-    squares: float
-    n_phases: int
-
-    @staticmethod
-    def of(values: Array, phases: Array, season: int) -> _PhaseMeans:
-        counts = np.bincount(phases, minlength=season)
-        sums = np.bincount(phases, values, minlength=season)
-        means = sums / np.maximum(counts, 1)
-        squares = float(np.square(values - means[phases]).sum())
-        return _PhaseMeans(squares, int((counts > 0).sum()))
 
 
 def log_gains(values: Array, inputs: Array, season: int, origins: RollingOrigins) -> Array:

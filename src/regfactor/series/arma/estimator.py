@@ -7,18 +7,17 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils import Tags, check_array, check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.factors import FactorPoint
 from regfactor.core.loop import Solution, Status
-from regfactor.core.params import Array, UnsupportedProblem, frozen, is_number, warn
+from regfactor.core.params import Array, UnsupportedProblem, frozen, warn
 from regfactor.fitting.base import Choice, Estimator, Run
-from regfactor.fitting.columns import unmasked
-from regfactor.fitting.inputs import refuse_words
 from regfactor.fitting.parameters import (
     AUTO,
+    COUNT,
     FINITE_NON_NEGATIVE,
     FINITE_POSITIVE,
     POSITIVE,
@@ -30,18 +29,24 @@ from regfactor.series.arma.model import Series, error_covariance, half_widths, r
 from regfactor.series.arma.problem import ArmaProblem, FittedModel, Specification
 from regfactor.series.arma.selection import (
     SHRINKAGES,
-    choose_order,
+    Orders,
+    best_minnesota,
+    choose_orders,
     completed,
     interpolated,
     largest_order,
     validation_losses,
 )
 from regfactor.series.forecast import Forecast
+from regfactor.series.phase_means import promising_seasons
+from regfactor.series.reading import as_inputs, as_series, check_level, require_at_least
 from regfactor.series.shapes import SeriesRows
 from regfactor.series.times import Times
 
 ORDER = NumberInterval(Integral, 0, None, closed="left")
 DEFAULT_SHRINKAGE = 0.1
+MIN_DIFFERENCED = 8  # rows of a series whose differences are tried
+NUMBERS_OF_WAVES = (1, 2, 4, 12)
 
 
 @frozen
@@ -55,9 +60,10 @@ class SeriesInputs:
 
 
 @frozen
-class ShrinkageChoice:
-    """The shrinkage, the validation losses of those tried, None if it was given, and the time."""
+class ArmaChoice:
+    """Orders, the shrinkage, validation losses of those tried (None if it was given), the time."""
 
+    orders: Orders
     shrinkage: float
     losses: Array | None
     in_time: bool
@@ -83,15 +89,21 @@ class RegularizedARMA(Estimator):
         Lags of the autoregression; "bic" takes the least-squares VAR of least BIC.
     q : int or "auto", default="auto"
         Lags of the moving average; "auto" is min(p, 2). With q=0 the model is ridge VAR.
-    d : int, default=0
+    d : int or "auto", default="auto"
         How often the series is differenced first; forecasts are summed back. Inputs are not
-        differenced.
-    shrinkage : float or "auto", default=0.1
+        differenced. "auto" is 0 or 1, by BIC.
+    season : int or "auto", default="auto"
+        Number of rows after which a pattern repeats; 1 for none. Its waves (at most 12 cosines and
+        sines) are inputs. "auto" finds it by an F test of mean changes, and the number of waves by
+        BIC, none among them.
+    shrinkage : float or "auto", default="auto"
         lam as a share of the least lam at which W = 0; from 1 on the model is ridge VAR. "auto"
         compares one-step errors over the last quarter of the series, ridge VAR among the
         candidates.
-    ridge : float, default=1e-3
-        Ridge on A and U, as a share of the mean squared length of their regressors.
+    ridge : float or "minnesota", default="minnesota"
+        Ridge on A and U. A number is a share of the mean squared length of their regressors.
+        "minnesota" grows with the square of the lag, around a random walk or around zero, whichever
+        has more evidence, as has its strength.
     loss : str or Loss, default="squared"
         "squared", or "huber" and "smoothed_l1" against outlying errors, on series standardized by
         medians; "poisson" and "logistic" for counts and 0/1 series, where the formula is that of
@@ -102,7 +114,7 @@ class RegularizedARMA(Estimator):
         Inputs act at their own time and so many times later.
     max_radius : float or None, default=1.0
         Largest spectral radius of the autoregression. Beyond it A_i is multiplied by c^i, which
-        multiplies every root by c, and a warning is given.
+        multiplies every root by c; where d is given, with a warning.
     standardize : bool, default=True
         Whether each series and input is divided by its standard deviation first, so that units do
         not matter.
@@ -133,7 +145,10 @@ class RegularizedARMA(Estimator):
     kappa_ : ndarray of shape (q + 1, n_series, n_series)
         Lag sums, in the units of the standardized series; kappa_{-d} = kappa_d'.
     lam_, lam_max_ : float
-    p_, q_ : int
+    p_, q_, d_, season_ : int
+    waves_ : ndarray of shape (n_series, n_waves)
+        Coefficients of the cosines and sines of the season.
+    ridge_ : float or MinnesotaRidge
     shrinkage_ : float
     shrinkages_, validation_loss_ : ndarray
         With shrinkage="auto".
@@ -180,9 +195,10 @@ class RegularizedARMA(Estimator):
         **RUN_CONSTRAINTS,
         "p": [ORDER, StrOptions({"bic"})],
         "q": [ORDER, AUTO],
-        "d": [ORDER],
+        "d": [ORDER, AUTO],
+        "season": [COUNT, AUTO],
         "shrinkage": [FINITE_POSITIVE, AUTO],
-        "ridge": [FINITE_NON_NEGATIVE],
+        "ridge": [FINITE_NON_NEGATIVE, StrOptions({"minnesota"})],
         "loss": [StrOptions(set(LOSSES)), Loss],
         "intercept": ["boolean"],
         "exog_lags": [ORDER],
@@ -195,9 +211,10 @@ class RegularizedARMA(Estimator):
         self,
         p: int | str = "bic",
         q: int | str = "auto",
-        d: int = 0,
-        shrinkage: float | str = 0.1,
-        ridge: float = 1e-3,
+        d: int | str = "auto",
+        season: int | str = "auto",
+        shrinkage: float | str = "auto",
+        ridge: float | str = "minnesota",
         loss: Any = "squared",
         intercept: bool = True,
         exog_lags: int = 0,
@@ -215,6 +232,7 @@ class RegularizedARMA(Estimator):
         self.p = p
         self.q = q
         self.d = d
+        self.season = season
         self.shrinkage = shrinkage
         self.ridge = ridge
         self.loss = loss
@@ -253,7 +271,7 @@ class RegularizedARMA(Estimator):
                 f"RegularizedARMA needs one smooth elementwise loss on the whole line, got {loss}. "
                 "Use 'squared', 'huber', 'smoothed_l1', 'poisson' or 'logistic'."
             )
-        if self.d and not loss.of_residual:
+        if self._given("d", 0) and not loss.of_residual:
             raise ValueError(f"Differences of a series are not in the domain of {loss}; use d=0.")
         given = SeriesRows.of(X)
         times = given.times
@@ -270,45 +288,66 @@ class RegularizedARMA(Estimator):
             )
         return SeriesInputs(levels, as_inputs(exog, len(levels)), times, loss)
 
+    def _given(self, name: str, otherwise: int) -> int:
+        """Return a parameter that is a number, or what stands for "auto"."""
+        value = getattr(self, name)
+        return otherwise if isinstance(value, str) else int(value)
+
     def _state(self, inputs: SeriesInputs) -> ArmaProblem:
-        """Return the problem of the given order, or of the largest one that BIC may choose."""
+        """Return the problem of the given orders, or of the largest one that BIC may choose."""
         rows, n = inputs.levels.shape
         k = inputs.U.shape[1]
         lags = self.exog_lags if k else 0
+        d = self._given("d", 0)
         if isinstance(self.p, str):
-            p = largest_order(rows - self.d, n, (lags + 1) * k, lags)
+            p = largest_order(rows - d, n, (lags + 1) * k, lags)
         else:
             p = self.p
-        needed = max(p, lags) + self.d + 2
+        needed = max(p, lags) + d + 2
         if rows < needed:
             raise ValueError(
-                f"X has {rows} rows (n_samples={rows}); with p={p}, d={self.d} and "
+                f"X has {rows} rows (n_samples={rows}); with p={p}, d={d} and "
                 f"exog_lags={lags} at least {needed} are needed. Lower the orders."
             )
         levels = inputs.levels
         if np.isnan(levels).any():
             levels = interpolated(levels)
-        series = Series.of(levels, inputs.U, self.d)
         specification = Specification(
             p=p,
             q=min(p, 2) if isinstance(self.q, str) else self.q,
-            d=self.d,
+            d=d,
             exog_lags=lags,
             loss=inputs.loss,
-            ridge=self.ridge,
+            ridge=0.0 if isinstance(self.ridge, str) else self.ridge,
             intercept=self.intercept,
             standardize=self.standardize,
             shocks=self.shocks,
         )
-        return ArmaProblem.of(series, specification)
+        return ArmaProblem.of(Series.of(levels, inputs.U, d), specification)
 
     def _choose(self, problem: ArmaProblem, inputs: SeriesInputs, run: Run) -> Choice[ArmaProblem]:
-        if isinstance(self.p, str):
-            chosen = replace(problem.specification, p=choose_order(problem, run.clock))
-            if isinstance(self.q, str):
-                chosen = replace(chosen, q=min(chosen.p, chosen.q))
-            if chosen != problem.specification:
-                problem = ArmaProblem.of(problem.series, chosen)
+        specification = problem.specification
+        levels = problem.series.levels
+        orders = self._orders(levels, inputs, specification, run)
+        U = inputs.U
+        if orders.season > 1:
+            U = np.concatenate([U, orders.waves(np.arange(len(levels)))], axis=1)
+        q = specification.q
+        if isinstance(self.q, str):
+            q = min(orders.p, 2)
+        chosen = replace(
+            specification,
+            p=orders.p,
+            q=q,
+            d=orders.d,
+            season=orders.season,
+            n_waves=U.shape[1] - inputs.U.shape[1],
+        )
+        if chosen != specification:
+            problem = ArmaProblem.of(Series.of(levels, U, orders.d), chosen)
+        if isinstance(self.ridge, str):
+            ridge = best_minnesota(problem)
+            problem = ArmaProblem.of(problem.series, replace(chosen, ridge=ridge))
         automatic = isinstance(self.shrinkage, str)
         shrinkage = DEFAULT_SHRINKAGE if automatic else float(self.shrinkage)
         missing = np.isnan(inputs.levels)
@@ -319,8 +358,37 @@ class RegularizedARMA(Estimator):
             losses = validation_losses(problem, self.max_radius, run.clock)
             shrinkage = SHRINKAGES[int(np.argmin(losses))]
         in_time = run.clock.time_limit is None or not run.clock.expired
-        selection = ShrinkageChoice(shrinkage, losses, in_time)
+        selection = ArmaChoice(orders, shrinkage, losses, in_time)
         return Choice(problem.shrunk(shrinkage), selection)
+
+    def _orders(
+        self,
+        levels: Array,
+        inputs: SeriesInputs,
+        specification: Specification,
+        run: Run,
+    ) -> Orders:
+        """Return the orders and the season, those of least BIC where they are not given."""
+        differences = [specification.d]
+        if isinstance(self.d, str) and inputs.loss.of_residual and len(levels) > MIN_DIFFERENCED:
+            differences = [0, 1]
+        automatic = isinstance(self.p, str)
+        candidates = []
+        for d in differences:
+            p = specification.p
+            if d > differences[0]:  # which has the lags of its levels less one
+                p = max(p - 1, 0)
+            candidates.append(Orders(d, p, self._given("season", 1)))
+            if isinstance(self.season, str):
+                for season in promising_seasons(inputs.levels)[:1]:
+                    numbers = sorted({min(n, season // 2) for n in NUMBERS_OF_WAVES})
+                    candidates += [Orders(d, p, season, n_waves) for n_waves in numbers]
+        if not automatic and len(candidates) == 1:
+            return candidates[0]
+        orders = choose_orders(levels, inputs.U, candidates, automatic, specification, run.clock)
+        if automatic:
+            return orders
+        return replace(orders, p=specification.p)
 
     def _publish(
         self,
@@ -335,7 +403,8 @@ class RegularizedARMA(Estimator):
         fitted = FittedModel.of(problem, solution.point, self.max_radius)
         model = fitted.model
         self._model = model
-        self._n_inputs = model.exog.shape[2]
+        self._n_inputs = inputs.U.shape[1]
+        self._n_rows = len(inputs.levels)
         self._past = fitted.past
         # the trace of D (D'D + ridge)^-1 D', the coefficients that each equation spends
         self._freedom = 0.0
@@ -345,12 +414,17 @@ class RegularizedARMA(Estimator):
         self._times_fitted = inputs.times
         self._level = series.levels.mean(axis=0)
         self.ar_ = model.ar
-        self.exog_ = model.exog
+        self.exog_ = model.exog[:, :, : self._n_inputs]
+        self.waves_ = model.exog[0, :, self._n_inputs :]
         self.ma_ = model.ma
         self.kappa_ = fitted.kappa
         self.intercept_ = model.intercept
         self.p_ = specification.p
         self.q_ = specification.q
+        self.d_ = specification.d
+        self.season_ = specification.season
+        self._orders_found = choice.selection.orders
+        self.ridge_ = specification.ridge
         self.lam_ = float(problem.alpha)
         self.lam_max_ = problem.alpha_max()
         self.radius_ = radius(model.ar)
@@ -365,7 +439,7 @@ class RegularizedARMA(Estimator):
         if choice.selection.losses is not None:
             self.shrinkages_ = np.array(SHRINKAGES[: len(choice.selection.losses)])
             self.validation_loss_ = choice.selection.losses
-        if fitted.scaled:
+        if fitted.scaled and not isinstance(self.d, str):
             warn(
                 f"The autoregression has spectral radius {fitted.estimated_radius:.4g} > "
                 f"max_radius={self.max_radius:g}, so that forecasts would be unbounded; its roots "
@@ -394,13 +468,12 @@ class RegularizedARMA(Estimator):
         """
         check_is_fitted(self)
         require_at_least("horizon", horizon, 1)
-        U = as_inputs(exog, horizon, self._n_inputs)
+        U = self._inputs(exog, horizon)
         no_innovations = np.zeros((1, horizon, self.n_features_in_))
         mean = self._model.paths(self._past, U, no_innovations)[0].astype(self._dtype)
         if level is None:
             return Forecast(mean, times=self._times)
-        if not (is_number(level) and 0 < level < 1):
-            raise ValueError(f"level must lie between 0 and 1, got {level!r}.")
+        check_level(level)
         self._require_residuals("Intervals")
         psi = self._model.responses(horizon - 1)
         N = len(self.residuals_)
@@ -434,7 +507,7 @@ class RegularizedARMA(Estimator):
             seen = self._fitted + self.residuals_
         else:
             seen = self._as_series(X, reset=False)
-            U = as_inputs(exog, len(seen), self._n_inputs)
+            U = self._inputs(exog, len(seen))
             predicted = self._model.advance(self._past, seen, U).predicted
         observed = ~np.isnan(seen)
         unexplained = np.square(seen - predicted)[observed].sum()
@@ -459,9 +532,10 @@ class RegularizedARMA(Estimator):
         check_is_fitted(self)
         given = SeriesRows.of(X).ordered(self._times.names)
         rows = self._as_series(given.table, reset=False)
-        U = as_inputs(exog, len(rows), self._n_inputs)
+        U = self._inputs(exog, len(rows))
         times = self._times.followed(given.times)
         self._past = self._model.advance(self._past, rows, U).past
+        self._n_rows += len(rows)
         self._times = times
         return self
 
@@ -481,7 +555,7 @@ class RegularizedARMA(Estimator):
         values, vectors = np.linalg.eigh(self.sigma_)
         root = vectors * np.sqrt(np.maximum(values, 0))
         innovations = random.standard_normal((n_paths, horizon, len(root))) @ root.T
-        U = as_inputs(exog, horizon, self._n_inputs)
+        U = self._inputs(exog, horizon)
         return self._model.paths(self._past, U, innovations).astype(self._dtype)
 
     def impulse_response(self, horizon: int = 10) -> Array:
@@ -494,36 +568,20 @@ class RegularizedARMA(Estimator):
         self._require_residuals("An impulse response")
         return self._model.responses(horizon)
 
+    def _inputs(self, exog: Any, rows: int) -> Array:
+        """Return the inputs of the next rows, with the waves of the season."""
+        given = as_inputs(exog, rows, self._n_inputs)
+        if self.season_ == 1:
+            return given
+        waves = self._orders_found.waves(self._n_rows + np.arange(rows))
+        return np.concatenate([given, waves], axis=1)
+
     def _as_series(self, X: Any, reset: bool) -> Array:
         """Return a series as float64, NaN at missing entries; a single one may be a vector."""
-        X = SeriesRows.of(X, check=False).table
-        if np.ndim(X) == 1:
-            if not reset and self.n_features_in_ > 1:
-                raise ValueError(
-                    f"X has one dimension, but the model has {self.n_features_in_} series: give a "
-                    "table with a row for each time, also if there is only one, as S[:1] or "
-                    "S.iloc[:1] instead of S[0] or S.iloc[0]."
-                )
-            if hasattr(X, "to_frame"):
-                X = X.to_frame()
-            elif np.size(X):
-                X = np.reshape(X, (-1, 1))
-        remedy = "leave it out"
-        if hasattr(X, "iloc"):
-            remedy = "set it as the index, X.set_index({column!r})"
-        refuse_words(X, remedy=f"If it holds the times of the rows, {remedy}; if not, correct it.")
-        if isinstance(X, np.ma.MaskedArray):
-            X = unmasked(X)
-        X = validate_data(
-            self,
-            X,
-            dtype=[np.float64, np.float32],
-            ensure_all_finite="allow-nan",
-            reset=reset,
-        )
+        rows = as_series(self, SeriesRows.of(X, check=False).table, reset)
         if reset:
-            self._dtype = X.dtype
-        return np.asarray(X, np.float64)
+            self._dtype = rows.dtype
+        return rows.astype(np.float64)
 
     def _was_fitted(self, X: Any) -> bool:
         """Return whether X is the series of the fit, judged by its observed rows with history."""
@@ -548,29 +606,3 @@ class RegularizedARMA(Estimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-
-def require_at_least(name: str, value: object, least: int) -> None:
-    """Raise unless a value is a whole number that is large enough."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}.")
-
-
-def as_inputs(exog: Any, rows: int, expected: int | None = None) -> Array:
-    """Return the inputs of so many rows; `expected` is the number of inputs of a fitted model."""
-    if exog is None:
-        if expected:
-            raise ValueError(
-                f"The model was fitted with {expected} inputs; give their values for {rows} rows "
-                "as exog."
-            )
-        return np.zeros((rows, 0))
-    if expected == 0:
-        raise ValueError("The model was fitted without inputs; leave exog out.")
-    if np.ndim(exog) == 1:
-        exog = np.reshape(np.asarray(exog, dtype=float), (-1, 1))
-    U = np.asarray(check_array(exog, dtype=np.float64, input_name="exog"))
-    if len(U) != rows or (expected is not None and U.shape[1] != expected):
-        columns = "any number of" if expected is None else expected
-        raise ValueError(f"exog has shape {U.shape}; it needs {rows} rows and {columns} columns.")
-    return U

@@ -163,16 +163,29 @@ class Series:
         return Series(self.levels[:rows], self.X[:differenced], self.U[:differenced])
 
 
-def regressors(X: Array, U: Array, p: int, lags: int, intercept: bool) -> Array:
-    """Return rows [x_{t-1}, ..., x_{t-p} | u_t, ..., u_{t-lags} | 1] for every t with history."""
+def regressors(
+    X: Array,
+    U: Array,
+    p: int,
+    lags: int,
+    intercept: bool,
+    n_waves: int = 0,
+) -> Array:
+    """Return rows [x_{t-1}, ..., x_{t-p} | u_t, ..., u_{t-lags} | w_t | 1] for t with history.
+
+    The last columns of U are waves w of a season, which have no lags.
+    """
     start = max(p, lags)
     T = len(X)
     blocks = [np.zeros((T - start, 0))]
     for i in range(1, p + 1):
         blocks.append(X[start - i : T - i])
-    if U.shape[1]:
+    n_inputs = U.shape[1] - n_waves
+    if n_inputs:
         for i in range(lags + 1):
-            blocks.append(U[start - i : T - i])
+            blocks.append(U[start - i : T - i, :n_inputs])
+    if n_waves:
+        blocks.append(U[start:T, n_inputs:])
     if intercept:
         blocks.append(np.ones((T - start, 1)))
     return np.hstack(blocks)

@@ -19,18 +19,49 @@ GAUSSIAN_MAD = 0.6744897501960817  # median absolute deviation of a standard Gau
 
 
 @dataclass(frozen=True)
+class MinnesotaRidge:
+    """A prior of deviation `tightness` / i for lag i, and of 1 for inputs and waves.
+
+    It is around a random walk (x_t = x_{t-1}) or around zero; `noise` is the variance of errors
+    relative to that of the series. Own lags and those of other series have the same prior, which
+    leaves one factorization for all series (Kadiyala and Karlsson 1997).
+    """
+
+    tightness: float
+    walk: bool
+    noise: float
+
+    def strengths(self, p: int, n_series: int, n_inputs: int) -> Array:
+        """Return the ridge of each row of the coefficients but the intercept."""
+        lags = np.repeat(np.arange(1, p + 1), n_series)
+        return np.concatenate(
+            [self.noise * np.square(lags / self.tightness), np.full(n_inputs, self.noise)]
+        )
+
+
+@dataclass(frozen=True)
 class Specification:
-    """Orders, loss and ridge of a model; the defaults are those of the estimator."""
+    """Orders, loss and ridge of a model.
+
+    A ridge that is a number is a share of the mean squared length of regressors.
+    """
 
     p: int
     q: int
     d: int = 0
+    season: int = 1
+    n_waves: int = 0  # the last inputs
     exog_lags: int = 0
     loss: Loss = field(default_factory=Squared)
-    ridge: float = 1e-3
+    ridge: float | MinnesotaRidge = 1e-3
     intercept: bool = True
     standardize: bool = True
     shocks: bool = False
+
+    @property
+    def walk(self) -> bool:
+        """Whether coefficients are those of x_t - x_{t-1}, and so shrunk to a random walk."""
+        return isinstance(self.ridge, MinnesotaRidge) and self.ridge.walk and self.p > 0
 
 
 @frozen
@@ -84,9 +115,12 @@ class ArmaProblem(Convex):
         X = (series.X - units.center) / units.spread
         U = (series.U - input_units.center) / input_units.spread
         lags = specification.exog_lags
-        D = regressors(X, U, specification.p, lags, specification.intercept)
+        n_waves = specification.n_waves
+        D = regressors(X, U, specification.p, lags, specification.intercept, n_waves)
         Y = X
         predictor_units = units
+        if specification.walk:
+            Y = np.diff(X, axis=0)
         if not loss.of_residual:
             Y = series.X
             predictor_units = Units(np.zeros_like(units.center), np.ones_like(units.spread))
@@ -94,7 +128,11 @@ class ArmaProblem(Convex):
         if D.shape[1]:
             held = D.shape[1] - specification.intercept
             ridge = np.zeros(D.shape[1])
-            ridge[:held] = specification.ridge * np.square(D[:, :held]).sum() / max(held, 1)
+            if isinstance(specification.ridge, MinnesotaRidge):
+                n_inputs = held - specification.p * X.shape[1]
+                ridge[:held] = specification.ridge.strengths(specification.p, X.shape[1], n_inputs)
+            else:
+                ridge[:held] = specification.ridge * np.square(D[:, :held]).sum() / max(held, 1)
             design = Design(D, ridge)
         return ArmaProblem(
             data=Data.of(np.ascontiguousarray(Y[len(Y) - len(D) :]), loss),
@@ -118,13 +156,16 @@ class ArmaProblem(Convex):
     def smoothed(self, point: FactorPoint) -> Array:
         """Return the predictor with all innovations, in the units of the data."""
         units = self.predictor_units
-        return self.predictor(point.factors, point.coefficients) * units.spread + units.center
+        predictor = self.predictor(point.factors, point.coefficients) * units.spread
+        if self.specification.walk:
+            X = self.series.X
+            return predictor + X[len(X) - len(predictor) - 1 : -1]
+        return predictor + units.center
 
     def model(self, B: Array | None, kappa: Array) -> Varma:
         """Return the model with coefficients B and lag sums kappa, in the units of the data."""
         specification = self.specification
         n = self.data.shape[1]
-        k = self.series.U.shape[1]
         p = specification.p
         if B is None:
             B = np.zeros((0, n))
@@ -132,8 +173,9 @@ class ArmaProblem(Convex):
         spread = self.predictor_units.spread
         out = spread[:, None]
         ar = B[: p * n].reshape(p, n, n).mT * out / self.units.spread
-        inputs = B[p * n : p * n + (specification.exog_lags + 1) * k]
-        exog = inputs.reshape(specification.exog_lags + 1, k, n).mT * out / self.input_units.spread
+        if specification.walk:
+            ar[0] += np.eye(n)
+        exog = self._input_coefficients(B[p * n :]) * out / self.input_units.spread
         intercept = np.zeros(n)
         if specification.intercept:
             intercept = B[-1] * spread + center
@@ -150,6 +192,19 @@ class ArmaProblem(Convex):
             start=max(p, specification.exog_lags),
             d=specification.d,
         )
+
+    def _input_coefficients(self, B: Array) -> Array:
+        """Return the coefficients of inputs and waves, zero for lags of waves."""
+        specification = self.specification
+        n = self.data.shape[1]
+        k = self.series.U.shape[1]
+        n_inputs = k - specification.n_waves
+        n_lags = specification.exog_lags + 1
+        found = np.zeros((n_lags, n, k))
+        lagged = B[: n_lags * n_inputs]
+        found[:, :, :n_inputs] = lagged.reshape(n_lags, n_inputs, n).mT
+        found[0, :, n_inputs:] = B[len(lagged) : len(lagged) + specification.n_waves].T
+        return found
 
 
 def lag_sums(W: Array, q: int) -> Array:

@@ -1,17 +1,26 @@
-"""Choice of what the data decide: the order, the shrinkage, and values in place of missing ones."""
+"""Choice of what the data decide: orders, season, ridge, shrinkage, and missing values."""
 
 from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from regfactor.core.factors import FactorPoint
 from regfactor.core.loop import Clock, Limits
-from regfactor.core.params import Array
-from regfactor.series.arma.model import Series, Varma
-from regfactor.series.arma.problem import ArmaProblem, FittedModel
+from regfactor.core.params import Array, frozen
+from regfactor.series.arma.model import Series, Varma, regressors
+from regfactor.series.arma.problem import ArmaProblem, FittedModel, MinnesotaRidge, Specification
+from regfactor.series.bank import N_WAVES, season_waves
+from regfactor.series.ridge_evidence import RidgePosterior
 from regfactor.solvers.base import solve_within
 
 SHRINKAGES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02)  # the first is ridge VAR
+TIGHTNESSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+MIN_NOISE = 1e-6  # variance of errors relative to that of the series
+FREE_DEVIATION = 1e3  # of the intercept in the evidence, in deviations of errors
 SELECTION_TOL = 1e-3
 VALIDATION_SHARE = 0.25  # of the rows, on which shrinkages are compared
 MAX_COMPLETIONS = 5  # rounds of fitting and replacing missing entries
@@ -30,27 +39,129 @@ def largest_order(rows: int, n: int, inputs: int, lags: int) -> int:
     return largest
 
 
-def choose_order(problem: ArmaProblem, clock: Clock) -> int:
-    """Return the order of least BIC among least-squares VARs up to that of the problem.
+@frozen
+class Orders:
+    """Differences, lags, the season (1 for none) and how many of its waves a model has."""
 
-    All are fitted to the rows that the largest order leaves; units do not matter.
+    d: int
+    p: int
+    season: int = 1
+    n_waves: int = N_WAVES
+
+    def waves(self, rows: Array) -> Array:
+        """Return the waves of the season at given rows."""
+        return season_waves(self.season, rows, self.n_waves)
+
+
+def choose_orders(
+    levels: Array,
+    U: Array,
+    candidates: Sequence[Orders],
+    fewer_lags: bool,
+    specification: Specification,
+    clock: Clock,
+) -> Orders:
+    """Return the orders of least BIC among least-squares VARs.
+
+    With `fewer_lags` a candidate stands for all numbers of lags up to its own. All are fitted to
+    the rows that the largest order leaves. Errors of differences are those of levels, so that they
+    compare.
     """
-    largest = problem.specification.p
-    if largest == 0 or problem.design is None:
-        return largest
-    D = problem.design.D
-    Y = problem.data.terms[0].x
-    N, n = Y.shape
-    others = D[:, largest * n :]
-    scores: list[float] = []
-    for p in range(largest + 1):
-        if clock.expired and scores:
+    most = max(orders.d + max(orders.p, specification.exog_lags) for orders in candidates)
+    n_rows = len(levels) - most
+    best = candidates[0]
+    least = np.inf
+    for orders in candidates:
+        if clock.expired and np.isfinite(least):
             break
-        chosen = np.hstack([D[:, : p * n], others])
-        residual = Y - chosen @ np.linalg.lstsq(chosen, Y, rcond=None)[0]
-        _, log_det = np.linalg.slogdet(residual.T @ residual / N)
-        scores.append(log_det + np.log(N) / N * n * chosen.shape[1])
-    return int(np.argmin(scores))
+        scores = _bic_of_orders(levels, U, orders, specification, n_rows)
+        if not fewer_lags:
+            scores[: orders.p] = np.inf
+        p = int(np.argmin(scores))
+        if scores[p] < least:
+            least = scores[p]
+            best = replace(orders, p=p)
+    return best
+
+
+def _bic_of_orders(
+    levels: Array,
+    U: Array,
+    orders: Orders,
+    specification: Specification,
+    n_rows: int,
+) -> Array:
+    """Return the BIC of 0, 1, ..., p lags, from one factorization of all regressors.
+
+    It is infinite where there are fewer than two rows for each regressor.
+    """
+    X = np.diff(levels, n=orders.d, axis=0)
+    n = X.shape[1]
+    rows = regressors(X, U[orders.d :], orders.p, specification.exog_lags, specification.intercept)[
+        -n_rows:
+    ]
+    n_lagged = orders.p * n
+    waves = orders.waves(np.arange(len(levels) - n_rows, len(levels)))
+    Q = np.linalg.qr(np.concatenate([rows[:, n_lagged:], waves, rows[:, :n_lagged]], axis=1))[0]
+    n_first = rows.shape[1] - n_lagged + waves.shape[1]
+    Y = X[-n_rows:]
+    left = Y - Q[:, :n_first] @ (Q[:, :n_first].T @ Y)
+    scores = np.full(orders.p + 1, np.inf)
+    for p in range(orders.p + 1):
+        n_coefficients = n_first + p * n
+        if p > 0:
+            if 2 * n_coefficients > n_rows:
+                break
+            block = Q[:, n_coefficients - n : n_coefficients]
+            left = left - block @ (block.T @ left)
+        elif 2 * n_first > n_rows and orders.season > 1:
+            break
+        _, log_det = np.linalg.slogdet(left.T @ left / n_rows)
+        scores[p] = log_det + np.log(n_rows) / n_rows * n * n_coefficients
+    return scores
+
+
+def best_minnesota(problem: ArmaProblem) -> MinnesotaRidge:
+    """Return the prior of largest evidence, with W = 0.
+
+    The evidence is that of `RidgePosterior`, summed over series.
+    """
+    specification = problem.specification
+    best = MinnesotaRidge(1.0, False, 1.0)
+    if problem.design is None:
+        return best
+    largest = -np.inf
+    X = (problem.series.X - problem.units.center) / problem.units.spread
+    n_series = X.shape[1]
+    D = problem.design.D
+    start = len(X) - len(D)
+    noise = _noise(D, X[start:])
+    gram = D.T @ D
+    n_inputs = D.shape[1] - specification.intercept - specification.p * n_series
+    walks = (False, True) if specification.d == 0 and specification.p > 0 else (False,)
+    for walk, tightness in itertools.product(walks, TIGHTNESSES):
+        ridge = MinnesotaRidge(tightness, walk, noise)
+        Y = X[start:]
+        if walk:
+            Y = Y - X[start - 1 : -1]
+        deviations = 1 / np.sqrt(ridge.strengths(specification.p, n_series, n_inputs))
+        if specification.intercept:
+            deviations = np.append(deviations, FREE_DEVIATION)
+        posterior = RidgePosterior.of(gram, D.T @ Y, np.square(Y).sum(axis=0), deviations)
+        evidence = float(posterior.log_evidence(len(D), np.zeros(n_series)).sum())
+        if evidence > largest:
+            largest = evidence
+            best = ridge
+    return best
+
+
+def _noise(D: Array, Y: Array) -> float:
+    """Return the mean variance of least-squares errors of standardized series, at most 1."""
+    free = len(D) - D.shape[1]
+    if free <= 0:
+        return 1.0
+    left = Y - D @ np.linalg.lstsq(D, Y, rcond=None)[0]
+    return float(np.clip(np.square(left).sum() / (free * Y.shape[1]), MIN_NOISE, 1.0))
 
 
 def validation_losses(problem: ArmaProblem, max_radius: float | None, clock: Clock) -> Array:
