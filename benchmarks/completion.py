@@ -138,7 +138,7 @@ def speed(seed: int) -> list[str]:
     fits = (
         lambda: peer.fit_transform(X),
         lambda: solve(Convex(Data.of(X, Squared()), Trace(), alpha), tol=1e-4),
-        lambda: ConvexSubspace(alpha=alpha, fit_intercept=False, tol=1e-4).fit(X),
+        lambda: ConvexSubspace(alpha=alpha, fit_intercept=False, scale=False, tol=1e-4).fit(X),
     )
     turns = [[cpu(fit) for fit in fits] for _ in range(TURNS)]
     theirs, ours, whole = (
@@ -172,7 +172,7 @@ def warm_up() -> None:
     fancyimpute("soft_impute").SoftImpute(
         shrinkage_value=1.0, max_rank=5, verbose=False
     ).fit_transform(X)
-    ConvexSubspace(alpha=1.0, fit_intercept=False).fit(X)
+    ConvexSubspace(alpha=1.0, fit_intercept=False, scale=False).fit(X)
 
 
 def speed_section() -> list[str]:
@@ -204,7 +204,7 @@ def error(noise: float, seed: int) -> dict[str, float]:
     X = with_holes(X, observed)
     peer = fancyimpute("iterative_svd").IterativeSVD(rank=MEDIUM.rank, verbose=False)
     theirs, filled = cpu(lambda: peer.fit_transform(X))
-    model = ConvexSubspace(alpha="auto", debias=True, fit_intercept=False)
+    model = ConvexSubspace(alpha="auto", debias=True, fit_intercept=False, scale=False)
     ours, completed = cpu(lambda: model.fit(X).complete(X))
     rmse = [float(np.sqrt(np.square((F - Z)[~observed]).mean())) for F in (completed, filled)]
     return {
@@ -239,7 +239,7 @@ def error_section() -> list[str]:
         f"## {MEDIUM.n} x {MEDIUM.d}: error on unobserved entries, against IterativeSVD with the "
         "true rank",
         "",
-        'RMSE against the table without noise. Ours is `ConvexSubspace(alpha="auto", debias=True, fit_intercept=False)`'
+        'RMSE against the table without noise. Ours is `ConvexSubspace(alpha="auto", debias=True, fit_intercept=False, scale=False)`'
         f", which is told neither rank nor noise; seeds {', '.join(map(str, ERROR_SEEDS))}. The CPU is that of "
         "choosing, fitting and filling.",
         "",
@@ -260,7 +260,7 @@ def certified(X: Any, tol: float) -> Any:
 
 def fitted(X: Any, tol: float) -> ConvexSubspace:
     """Fit the large problem by the estimator."""
-    return ConvexSubspace(alpha=LARGE_ALPHA, fit_intercept=False, tol=tol).fit(X)
+    return ConvexSubspace(alpha=LARGE_ALPHA, fit_intercept=False, scale=False, tol=tol).fit(X)
 
 
 ROUTES = {"solve": certified, "estimator": fitted}

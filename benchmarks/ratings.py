@@ -214,7 +214,12 @@ def ours_on_user_means(train: Ratings, alpha: float, max_rank: int | None = None
     of_user = damped_means(train.users, train.stars - mean, train.shape[0], DAMPING[0])
     left = train.stars - mean - of_user[train.users]
     model = ConvexSubspace(
-        alpha=alpha, tol=TOL, max_rank=max_rank, time_limit=TIME_LIMIT, random_state=0
+        alpha=alpha,
+        scale=False,
+        tol=TOL,
+        max_rank=max_rank,
+        time_limit=TIME_LIMIT,
+        random_state=0,
     )
     model.fit(train.sparse(left))
     return Fitted(
@@ -230,6 +235,7 @@ def ours_on_biases(train: Ratings, alpha: float, max_rank: int | None = None) ->
     model = ConvexSubspace(
         alpha=alpha,
         fit_intercept=False,
+        scale=False,
         tol=TOL,
         max_rank=max_rank,
         time_limit=TIME_LIMIT,

@@ -113,7 +113,7 @@ def certified(X: Any, alpha: float) -> Any:
 
 def fitted(X: Any, alpha: float) -> ConvexSubspace:
     """Fit the estimator."""
-    return ConvexSubspace(alpha=alpha, fit_intercept=False, tol=TOL).fit(X)
+    return ConvexSubspace(alpha=alpha, fit_intercept=False, scale=False, tol=TOL).fit(X)
 
 
 def measured(n: int, pattern: str, rank: int = RANK) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def denoised(sensors: np.ndarray, noisy: np.ndarray) -> dict[str, np.ndarray]:
 
     def alone(alpha: float, seen: np.ndarray) -> np.ndarray:
         scale = np.nanstd(seen)
-        model = ConvexSubspace(alpha=alpha, tol=1e-3).fit(seen / scale)
+        model = ConvexSubspace(alpha=alpha, scale=False, tol=1e-3).fit(seen / scale)
         return scale * model.inverse_transform(model.codes_)
 
     def both(alpha: float, seen: np.ndarray) -> np.ndarray:

@@ -78,7 +78,7 @@ def strength(ax: Any, rng: np.random.Generator) -> None:
     """The loss of held-out entries over strengths."""
     X = rng.normal(size=(150, 3)) @ rng.normal(size=(3, 20)) + rng.normal(size=(150, 20))
     plots.PathDisplay.from_estimator(
-        ConvexSubspace(alpha="auto", rule="1se", random_state=0).fit(X), ax=ax
+        ConvexSubspace(alpha="auto", scale=False, rule="1se", random_state=0).fit(X), ax=ax
     )
 
 

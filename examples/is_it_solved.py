@@ -44,7 +44,7 @@ def example() -> tuple[str, Any]:
     import matplotlib.pyplot as plt
 
     X, group = draw()
-    model = ConvexSubspace(alpha="auto", rule="1se", tol=1e-6, random_state=0).fit(X)
+    model = ConvexSubspace(alpha="auto", scale=False, rule="1se", tol=1e-6, random_state=0).fit(X)
     figure, axes = plt.subplots(2, 2, figsize=(11, 8), layout="constrained")
     ConvergenceDisplay.from_estimator(model, ax=axes[0, 0])
     path = PathDisplay.from_estimator(model, ax=axes[0, 1])

@@ -20,8 +20,9 @@ RUN = {
 BOUNDS = (1.0, 1.0)
 SUBSPACE = {
     "loss": "squared",
-    "alpha": 1.0,
+    "alpha": "auto",
     "fit_intercept": True,
+    "scale": True,
     "debias": False,
     "max_rank": None,
 }
@@ -42,9 +43,9 @@ CONSTRUCTORS = {
         "require": None,
     },
     "ConvexSubspace": SUBSPACE,
-    "SubspaceImputer": SUBSPACE,
+    "SubspaceImputer": {"loss": "auto", "alpha": "auto", "debias": "prior"},
     "RobustSubspace": {"alpha": "noise", "beta": "auto", "loss": "squared"},
-    "ConvexSparseCoding": {"loss": "squared", "alpha": 1.0, "q": 2},
+    "ConvexSparseCoding": {"loss": "squared", "alpha": "auto", "q": 2},
     "ExponentialFamilyPCA": {
         "n_components": 2,
         "family": "gaussian",
@@ -275,9 +276,13 @@ LOSSES = {
     "huber": REAL,
     "smoothed_l1": REAL,
     "absolute": REAL,
+    "quantile": REAL,
     "logistic": BINARY,
     "poisson": COUNTS,
+    "negative_binomial": COUNTS,
     "gamma_log": POSITIVE,
+    "exponential": POSITIVE,
+    "weibull": POSITIVE,
     "binomial": BINARY,
     "multinomial": COUNTS + 1,
     "softmax": CHOICES,
@@ -347,7 +352,7 @@ def test_every_loss_is_taken_by_a_subspace(loss):
             loss, on_codes=part, on_components=part, rank=2, random_state=0
         ).fit(X)
     else:
-        model = regfactor.ConvexSubspace(loss).fit(X)
+        model = regfactor.ConvexSubspace(loss, alpha=1.0).fit(X)
         assert model.relative_gap_ <= 1e-4
     assert np.isfinite(model.inverse_transform(model.codes_)).all()
 

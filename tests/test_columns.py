@@ -495,7 +495,7 @@ def test_scales_do_not_change_weights():
         ExponentialFamilyPCA(1, "bernoulli"),
         ConvexSubspace(),
         ConvexSubspace("logistic"),
-        SubspaceImputer("auto"),
+        SubspaceImputer("auto", alpha=1.0, debias=False),
     ],
     ids=str,
 )

@@ -40,7 +40,7 @@ def best(model):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_status_is_that_of_what_is_published(seed, tol, alpha):
     X = normal(25, 2, seed)
-    model = ConvexSparseCoding(alpha=alpha, tol=tol).fit(X)
+    model = ConvexSparseCoding(alpha=alpha, tol=tol, scale=False).fit(X)
     if model.status_ is Status.CERTIFIED:
         assert model.relative_gap_ <= tol
     assert model.objective_ <= best(model) * (1 + 1e-9)
@@ -135,7 +135,7 @@ def test_the_time_limit_bounds_every_way_of_scoring(ticking, loss, penalty):
 
 @pytest.mark.parametrize("loss", ["squared", "huber", "absolute"])
 def test_a_fit_ends_soon_after_its_time_limit(loss):
-    model = ConvexSparseCoding(loss=loss, time_limit=0.0)
+    model = ConvexSparseCoding(loss=loss, time_limit=0.0, alpha=1.0, scale=False)
     with pytest.warns(ConvergenceWarning, match="time limit"):
         model.fit(normal(60, 5))
     with pytest.warns(ConvergenceWarning, match="time limit"):
@@ -180,7 +180,7 @@ def calls(work, *names):
 def fit_of_a_table():
     X = normal(50, 20)
     X[::5, ::3] = np.nan
-    return lambda: ConvexSubspace().fit(X)
+    return lambda: ConvexSubspace(alpha=1.0).fit(X)
 
 
 def fit_of_classes():

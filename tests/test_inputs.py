@@ -89,14 +89,14 @@ def test_complex_classes_are_refused(model):
 def test_sizes_of_mixed_frames_are_checked_like_those_of_arrays(loss, size):
     mixed = pd.DataFrame(X[:, :2], columns=["a", "b"])
     mixed["c"] = np.where(X[:, 0] > 0, "u", "v")
-    model = ConvexSubspace(loss, alpha=1.0).fit(mixed)
+    model = ConvexSubspace(loss, alpha=1.0, scale=False).fit(mixed)
     scaled = mixed.assign(a=mixed["a"] * size)
     if loss == "auto" and size > 1:  # scaled as in the fit
         with pytest.raises(ValueError, match="Column 'a' of X holds values of size"):
             model.transform(scaled)
     if loss != "auto":
         with pytest.raises(ValueError, match="Column 'a' of X holds values of size"):
-            ConvexSubspace(loss, alpha=1.0).fit(scaled)
+            ConvexSubspace(loss, alpha=1.0, scale=False).fit(scaled)
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
@@ -124,9 +124,12 @@ def test_a_robust_fit_of_columns_far_from_zero_takes_few_newton_steps(monkeypatc
     assert len(steps) < 1500
 
 
-def test_auto_losses_of_a_sparse_matrix_are_refused_with_a_remedy():
-    with pytest.raises(ValueError, match="sparse matrix.*name a loss, such as 'squared'"):
-        ConvexSubspace("auto").fit(scipy.sparse.csr_array(X * (X > 0)))
+@pytest.mark.filterwarnings("ignore:.*no observed entry")
+def test_the_numbers_of_a_sparse_matrix_have_the_squared_loss_by_auto():
+    sparse = scipy.sparse.csr_array(X * (X > 0))
+    auto = ConvexSubspace("auto", alpha=0.1).fit(sparse)
+    squared = ConvexSubspace("squared", alpha=0.1).fit(sparse)
+    np.testing.assert_array_equal(auto.components_, squared.components_)
 
 
 @pytest.mark.filterwarnings("ignore:pandas.DataFrame with sparse columns")
@@ -144,8 +147,10 @@ def test_sparse_columns_of_pandas_are_read_like_dense_ones(loss):
 
 @pytest.mark.parametrize("loss", ["squared", "auto"])
 def test_long_doubles_are_read_as_doubles(loss):
-    first = ConvexSubspace(loss).fit(X.astype(np.longdouble))
-    np.testing.assert_allclose(first.components_, ConvexSubspace(loss).fit(X).components_)
+    first = ConvexSubspace(loss, alpha=1.0, scale=False).fit(X.astype(np.longdouble))
+    np.testing.assert_allclose(
+        first.components_, ConvexSubspace(loss, alpha=1.0, scale=False).fit(X).components_
+    )
 
 
 MODELS = {
@@ -171,8 +176,8 @@ def test_columns_too_large_or_small_to_be_squared_are_named(size, missing, model
 
 @pytest.mark.parametrize("size", [1e149, 1e-149])
 def test_columns_that_can_be_squared_are_fitted(size):
-    here = ConvexSubspace(alpha=size, tol=1e-6).fit(X / np.abs(X).max() * size)
-    unit = ConvexSubspace(alpha=1.0, tol=1e-6).fit(X / np.abs(X).max())
+    here = ConvexSubspace(alpha=size, tol=1e-6, scale=False).fit(X / np.abs(X).max() * size)
+    unit = ConvexSubspace(alpha=1.0, tol=1e-6, scale=False).fit(X / np.abs(X).max())
     assert here.status_ is Status.CERTIFIED
     np.testing.assert_allclose(here.codes_ / size, unit.codes_, atol=1e-9)
 

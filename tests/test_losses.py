@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
-from scipy.special import expit
+from scipy.special import expit, gamma
 from sklearn.base import clone
 
 from catalogue import COMPOSITE, LOSSES, cases, draw, draw_data, draw_link, frozen, rng
@@ -30,7 +30,12 @@ EVALUATED = {name: loss for name, loss in LOSSES.items() if name not in COMPOSIT
 SMOOTH = {name: loss for name, loss in EVALUATED.items() if loss.smooth}
 PROXIMABLE = {name: loss for name, loss in EVALUATED.items() if loss.proximable}
 ELEMENTWISE = {name: loss for name, loss in EVALUATED.items() if not loss.rowwise}
-EXPONENTIAL = ("poisson", "gamma_log")  # infinite from a link of about 710 on
+EXPONENTIAL = (
+    "poisson",
+    "gamma_log",
+    "exponential",
+    "weibull",
+)  # infinite from a link of about 710 on
 ENDING_LINK = ("kl", "gamma")
 
 every_loss = pytest.mark.parametrize("loss", cases(EVALUATED))
@@ -64,9 +69,14 @@ OUTSIDE = {
     "huber": lambda x: np.full_like(x, -0.81),
     "smoothed_l1": lambda x: np.full_like(x, 1.01),
     "absolute": lambda x: np.full_like(x, -1.01),
+    "quantile": lambda x: np.full_like(x, -0.31),
+    "smoothed_quantile": lambda x: np.full_like(x, 0.71),
     "logistic": lambda x: 1.01 - x,
     "poisson": lambda x: -x - 0.01,
+    "negative_binomial": lambda x: np.full_like(x, 2.51),
     "gamma_log": lambda x: np.full_like(x, 1.01),
+    "exponential": lambda x: np.full_like(x, 1.01),
+    "weibull": lambda x: np.full_like(x, 1.21),
     "gamma": lambda x: -x - 0.01,
     "binomial": lambda x: 4.01 - x,
     "multinomial": lambda x: np.where(np.arange(x.shape[1]) == 0, 0.1, 0.0) + np.zeros_like(x),
@@ -453,7 +463,7 @@ def test_a_robust_loss_takes_and_words_the_data_of_its_part(loss):
 
 @pytest.mark.parametrize("name", EXPONENTIAL)
 def test_the_losses_of_exponentials_rise_for_ever(name):
-    loss, sign = LOSSES[name], -1.0 if name == "gamma_log" else 1.0
+    loss, sign = LOSSES[name], 1.0 if name == "poisson" else -1.0
     z = sign * np.array([250.0, 299.0, 301.0, 1e3, 1e9, 1e100])
     for x in (1.0, 1e20):
         values = loss.value(z, np.full_like(z, x))
@@ -542,6 +552,11 @@ def test_robust_clips_the_gradient_and_the_conjugate(loss):
         ("huber", 3.0, 1.0, 0.8 * 2 - 0.32),
         ("smoothed_l1", 3.0, 1.0, 2 - 0.15),
         ("absolute", 3.0, 1.0, 2.0),
+        ("quantile", 3.0, 1.0, 1.4),
+        ("quantile", 1.0, 3.0, 0.6),
+        ("negative_binomial", 0.0, 3.0, 5.5 * np.log(3.5)),
+        ("exponential", 0.0, 3.0, 3.0),
+        ("weibull", 0.0, 3.0, 3.0**1.2),
         ("logistic", 0.0, 1.0, np.log(2)),
         ("poisson", 0.0, 3.0, 1.0),
         ("gamma_log", 0.0, 3.0, 3.0),
@@ -591,6 +606,10 @@ def test_ordinal_is_the_sum_of_threshold_losses():
         "logistic": expit,
         "poisson": np.exp,
         "gamma_log": np.exp,
+        "negative_binomial": np.exp,
+        "exponential": np.exp,
+        "weibull": lambda z: gamma(1 + 1 / 1.2) * np.exp(z),
+        "quantile": lambda z: z,
         "gamma": lambda z: -1 / z,
         "binomial": lambda z: 4 * expit(z),
         "kl": lambda z: z,

@@ -70,7 +70,9 @@ LEGAL = {
     "divergence": BregmanKMeans(2, "kl"),
     "family": ExponentialFamilyPCA(1, "poisson"),
     "loss": ConvexSubspace("poisson"),
-    "losses by place": ConvexSubspace([([0, 1, 2], "squared"), ([3], "poisson")]),
+    "losses by place": ConvexSubspace(
+        [([0, 1, 2], "squared"), ([3], "poisson")], alpha=1.0, scale=False
+    ),
     "losses by name": ConvexSubspace({"visits": "poisson"}),
 }
 
@@ -86,7 +88,9 @@ def test_illegal_values_are_told_by_the_name_of_their_column(model):
 
 def test_illegal_values_without_a_name_are_told_by_their_place_in_the_table():
     with pytest.raises(ValueError, match="column 3: "):
-        ConvexSubspace([([0, 1, 2], "squared"), ([3], "poisson")]).fit(BAD.to_numpy())
+        ConvexSubspace([([0, 1, 2], "squared"), ([3], "poisson")], alpha=1.0, scale=False).fit(
+            BAD.to_numpy()
+        )
 
 
 @pytest.mark.parametrize(
@@ -179,6 +183,9 @@ def test_what_is_masked_is_missing(loss, dtype):
     values = (10 * X).astype(dtype)
     masked = np.ma.masked_array(values, rng.random(X.shape) < 0.2)
     holes = np.where(masked.mask, np.nan, values)
-    one, two = (SubspaceImputer(loss).fit(table) for table in (masked, holes))
+    one, two = (
+        SubspaceImputer(loss, alpha=1.0, debias=False, scale=False).fit(table)
+        for table in (masked, holes)
+    )
     np.testing.assert_array_equal(one.codes_, two.codes_)
     np.testing.assert_array_equal(one.transform(masked), two.transform(holes))

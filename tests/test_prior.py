@@ -62,7 +62,7 @@ def test_components_that_no_code_used_are_not_used():
 @pytest.mark.parametrize("alpha", ["auto", 3.0])
 def test_a_fit_predicts_the_means_of_the_gaussian_that_it_states(alpha):
     X, M, missing = low_rank()
-    model = ConvexSubspace(alpha=alpha, debias="prior", random_state=0).fit(X)
+    model = ConvexSubspace(alpha=alpha, debias="prior", random_state=0, scale=False).fit(X)
     variances, noise = model.singular_values_**2 / len(X), np.full(X.shape[1], model.prior_)
     expected = conditional_means(X, model.components_, model.intercept_, variances, noise)
     np.testing.assert_allclose(model.inverse_transform(model.codes_), expected, atol=1e-8)
@@ -150,8 +150,10 @@ def test_frames_with_categories_are_scored_and_filled():
 
 def test_the_unit_of_the_strength_is_that_of_the_loss():
     X, _, _ = low_rank()
-    one = ConvexSubspace(alpha=3.0, debias="prior", tol=1e-8, random_state=0).fit(X)
-    ten = ConvexSubspace(alpha=30.0, debias="prior", tol=1e-8, random_state=0).fit(10 * X)
+    one = ConvexSubspace(alpha=3.0, debias="prior", tol=1e-8, random_state=0, scale=False).fit(X)
+    ten = ConvexSubspace(alpha=30.0, debias="prior", tol=1e-8, random_state=0, scale=False).fit(
+        10 * X
+    )
     assert ten.prior_ == pytest.approx(100 * one.prior_, rel=1e-6)
     np.testing.assert_allclose(ten.complete(10 * X), 10 * one.complete(X), atol=1e-3)
 
@@ -168,19 +170,23 @@ def test_single_precision_stays_and_agrees():
 def test_sparse_tables_are_scored_like_tables_with_holes():
     X, _, missing = low_rank(holes=0.5)
     seen = scipy.sparse.csr_array((X[~missing], np.nonzero(~missing)), shape=X.shape)
-    sparse = ConvexSubspace(alpha=2.0, debias="prior", tol=1e-7, random_state=0).fit(seen)
+    sparse = ConvexSubspace(alpha=2.0, debias="prior", tol=1e-7, random_state=0, scale=False).fit(
+        seen
+    )
     np.testing.assert_allclose(sparse.transform(seen), sparse.codes_, atol=1e-7)
     variances, noise = sparse.singular_values_**2 / len(X), np.full(X.shape[1], sparse.prior_)
     expected = conditional_means(X, sparse.components_, sparse.intercept_, variances, noise)
     np.testing.assert_allclose(sparse.complete(seen)[missing], expected[missing], atol=1e-6)
-    auto = ConvexSubspace(alpha="auto", debias="prior", random_state=0).fit(seen)
+    auto = ConvexSubspace(alpha="auto", debias="prior", random_state=0, scale=False).fit(seen)
     assert auto.prior_ > 0 and len(auto.alphas_) > 3
 
 
 def test_a_weighted_row_counts_as_equal_rows():
     X, _, _ = low_rank()
     weights = np.random.default_rng(2).integers(1, 4, len(X)).astype(float)
-    model = ConvexSubspace(alpha=3.0, debias="prior", random_state=0).fit(X, sample_weight=weights)
+    model = ConvexSubspace(alpha=3.0, debias="prior", scale=False, random_state=0).fit(
+        X, sample_weight=weights
+    )
     variances, noise = model.singular_values_**2 / weights.sum(), np.full(X.shape[1], model.prior_)
     expected = conditional_means(X, model.components_, model.intercept_, variances, noise)
     np.testing.assert_allclose(model.inverse_transform(model.transform(X)), expected, atol=1e-8)
@@ -245,8 +251,10 @@ def test_other_values_are_refused_before_any_work(model, debias):
 
 @pytest.mark.parametrize("alpha", ["auto", 0.1])
 def test_too_few_entries_to_hold_out_are_said(alpha):
+    model = ConvexSubspace(alpha=alpha, fit_intercept=False, debias="prior", random_state=0)
     with pytest.raises(ValueError, match="too few observed entries"):
-        ConvexSubspace(alpha=alpha, debias="prior", random_state=0).fit([[1.0, 2.0], [3.0, np.nan]])
+        model.fit([[1.0, np.nan], [np.nan, np.nan]])
+    model.set_params(fit_intercept=True).fit([[1.0, 2.0], [3.0, 7.0], [2.0, np.nan]])
 
 
 def test_losses_of_whole_rows_are_refused_with_a_remedy():

@@ -113,7 +113,8 @@ def test_the_seed_decides_what_is_held_out():
 def test_debiased_the_true_rank_is_found_and_the_error_falls():
     X, M, missing = low_rank(200, 80, rank=4, noise=0.2)
     plain, debiased = (
-        ConvexSubspace(alpha="auto", debias=d, random_state=0).fit(X) for d in (False, True)
+        ConvexSubspace(alpha="auto", debias=d, random_state=0, scale=False).fit(X)
+        for d in (False, True)
     )
     assert (
         debiased.components_.shape[0]
@@ -191,9 +192,10 @@ def test_entries_of_whole_rows_cannot_be_held_out():
         ConvexSubspace(Softmax(), alpha="auto").fit(np.eye(4))
 
 
-def test_nothing_to_choose_is_said():
-    with pytest.raises(ValueError, match="intercepts alone"):
-        ConvexSubspace(alpha="auto", random_state=0).fit(np.tile([1.0, 2.0, 3.0], (40, 1)))
+def test_a_table_of_constants_needs_no_strength():
+    model = ConvexSubspace(alpha="auto", random_state=0).fit(np.tile([1.0, 2.0, 3.0], (40, 1)))
+    assert model.alpha_max_ == 0 and not len(model.components_) and not hasattr(model, "alphas_")
+    np.testing.assert_allclose(model.complete(np.full((1, 3), np.nan)), [[1.0, 2.0, 3.0]])
 
 
 def test_the_rank_of_a_local_model_is_chosen():

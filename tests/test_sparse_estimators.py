@@ -58,13 +58,16 @@ def test_sparse_and_dense_with_holes_are_one_table(name):
 @empty
 def test_a_sparse_table_is_completed_to_a_dense_one():
     X, holes = tables()
-    model = ConvexSubspace(alpha=1.0, random_state=0).fit(X)
+    model = ConvexSubspace(alpha=1.0, random_state=0, scale=False).fit(X)
     completed = model.complete(X)
     assert isinstance(completed, np.ndarray) and np.isfinite(completed).all()
     np.testing.assert_array_equal(completed[~np.isnan(holes)], holes[~np.isnan(holes)])
     np.testing.assert_allclose(completed, model.complete(holes), atol=1e-8)
     np.testing.assert_allclose(
-        SubspaceImputer(alpha=1.0, random_state=0).fit_transform(X), completed
+        SubspaceImputer(
+            alpha=1.0, random_state=0, loss="squared", debias=False, scale=False
+        ).fit_transform(X),
+        completed,
     )
 
 

@@ -95,7 +95,13 @@ class ArrayTable(Table):
             array = np.asarray(X, dtype=object)
         if array.ndim != 2:
             raise ValueError(
-                f"Expected a table with rows and columns, got {array.ndim} dimensions."
+                f"Expected a table with rows and columns, got {array.ndim} dimensions. Reshape "
+                "your data: X.reshape(1, -1) is one row."
+            )
+        if array.dtype.kind == "c":
+            raise ValueError(
+                "Complex data not supported: column 0 and all others hold complex numbers. Use "
+                "real and imaginary parts as two columns."
             )
         self.array = array
         self.names = list(range(array.shape[1]))

@@ -17,7 +17,9 @@ from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.loop import Limits, Solution, Status
 from regfactor.core.params import Array, UnsupportedProblem, choose, is_option, warn
 from regfactor.fitting.base import Choice, Estimator, Run
+from regfactor.fitting.dispersion import with_thetas
 from regfactor.fitting.inputs import (
+    ColumnUnits,
     as_float_table,
     codes_of,
     entry_weights,
@@ -26,8 +28,10 @@ from regfactor.fitting.inputs import (
     naming_columns_in_errors,
     row_weights,
     schema_of,
+    units_of,
     warn_of_empty,
     weigh_columns,
+    weigh_rows,
 )
 from regfactor.fitting.noise import (
     NOISE,
@@ -50,7 +54,7 @@ from regfactor.fitting.selection import (
     select_alpha,
     select_prior,
 )
-from regfactor.losses import LOSSES, Loss, as_loss, by_columns
+from regfactor.losses import LOSSES, Loss, Squared, as_loss, by_columns
 from regfactor.penalties import Gauge, Penalty
 from regfactor.problems import Convex, Data, Design, Factored
 from regfactor.problems.convex import convex
@@ -164,6 +168,8 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estim
             return Choice(problem)
         validation = self._validation(run, seed)
         if auto:
+            if not problem.alpha_max() > 0:  # offsets explain the table, at any strength
+                return Choice(problem)
             rule = getattr(self, "rule", "min")
             chosen = select_alpha(problem, rule, debias, validation)
             return Choice(problem.at(chosen.best.value), chosen)
@@ -214,21 +220,35 @@ class FactorEstimator(FactorTransformer, abc.ABC):
     _parameter_constraints = TABLE_CONSTRAINTS
     sparse_zeros = "missing"
     mixed = False  # whether frames with categories are accepted
+    scale = False  # whether columns are measured in units of their deviations
+    _column_units: ColumnUnits | None = None
 
     def _read(self, X: Any, sample_weight: Any = None, entry_weight: Any = None, /) -> TableInputs:
         self._noise = None
-        schema = schema_of(X, self.loss) if self.mixed else None
+        schema = None
+        if self.mixed:
+            schema = schema_of(X, self.loss, self.scale, sample_weight)
         self._schema = schema
         table = as_float_table(self, X, schema, reset=True)
         loss = self._as_loss(self.loss) if schema is None else schema.loss
         rows = row_weights(table, sample_weight)
-        if is_option(self.alpha, NOISE):
+        entries = entry_weights(table, entry_weight, schema)
+        if not isinstance(loss, Squared):
+            weights = entries if rows is None else weigh_rows(table, entries, rows)
+            loss = with_thetas(loss, table, weights)
+        self._column_units = None
+        if schema is not None:
+            self._column_units = ColumnUnits(*schema.centers_and_units)
+        elif self.scale:
+            self._column_units = units_of(table, loss, rows, entries)
+            table = self._column_units.divide(table)
+        if isinstance(self.alpha, str) and self.alpha == NOISE:
             loss = self._noise_loss(table, loss, rows)
         inputs = TableInputs.of(
             table,
             loss,
             rows,
-            entry_weights(table, entry_weight, schema),
+            entries,
             1.0 if schema is None else schema.weights,
             names=names_of(self, schema, table.shape[1]),
         )
@@ -254,6 +274,13 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         largest = max(gradient_size(part, self._noise) for part in parts)
         self._noise_alpha = noise_strength(table, largest, rows) or 1.0
         return loss
+
+    def _new_rows(self, X: Any) -> Any:
+        """Return new rows as numbers in the units of the problem."""
+        table = as_float_table(self, X, self._schema, reset=False)
+        if self._schema is not None or self._column_units is None:
+            return table
+        return self._column_units.divide(table)
 
     def _context(self, inputs: TableInputs) -> AbstractContextManager[Any]:
         return naming_columns_in_errors(inputs.names)
@@ -295,10 +322,10 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         ndarray of shape (n_samples, n_components)
         """
         check_is_fitted(self)
-        return self._codes_of(as_float_table(self, X, self._schema, reset=False))
+        return self._codes_of(self._new_rows(X))
 
     def _codes_of(self, table: Any) -> Array:
-        """Return the codes of a table whose columns are the user's."""
+        """Return the codes of a table in the units of the problem; errors name its columns."""
         with naming_columns_in_errors(names_of(self, self._schema, table.shape[1])):
             return self._codes(table)
 
@@ -308,8 +335,8 @@ class FactorEstimator(FactorTransformer, abc.ABC):
                 f"{type(self).__name__}: the norm on the codes couples rows, so none can be scored "
                 "alone.",
             )
-        components = self.components_.astype(table.dtype)
-        return self._score(table, components, self.intercept_.astype(table.dtype))
+        components = self._components.astype(table.dtype)
+        return self._score(table, components, self._intercept.astype(table.dtype))
 
     def inverse_transform(self, X: Any) -> Array:
         """Return the table that codes predict, in the units of the data.
@@ -323,7 +350,14 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        Z = codes_of(X, len(self.components_)) @ self.components_ + self.intercept_
+        predicted = self._fitted_values(codes_of(X, len(self.components_)))
+        if self._column_units is None:
+            return predicted
+        return self._column_units.values(predicted)
+
+    def _fitted_values(self, codes: Array) -> Array:
+        """Return the table that codes predict, in the units of the problem."""
+        Z = codes @ self._components + self._intercept
         out = np.empty_like(Z)
         for columns, loss in self._loss_parts:
             out[:, columns] = loss.predict(Z[:, columns])
@@ -344,13 +378,21 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         The same kind of table as X.
         """
         check_is_fitted(self)
-        table = as_float_table(self, X, self._schema, reset=False)
-        return filled(X, table, self.inverse_transform(self._codes_of(table)), self._schema)
+        table = self._new_rows(X)
+        predicted = self._fitted_values(self._codes_of(table))
+        if self._schema is not None:
+            return self._schema.decode(predicted, X)
+        if self._column_units is not None:
+            predicted = self._column_units.values(predicted)
+            table = as_float_table(self, X, None, reset=False)
+        return filled(X, table, predicted)
 
     def _as_loss(self, loss: Any) -> Loss:
         """Return a loss, with names of columns replaced by their positions."""
         if isinstance(loss, str) and loss in LOSSES:
             return LOSSES[loss]()
+        if is_option(loss, "auto"):  # of numbers, for which a schema was not needed
+            return Squared()
         groups = by_columns(loss)
         if groups is None:
             return as_loss(loss)
@@ -374,11 +416,11 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         self._score = None
         if penalty is not None:
             self._score = Scoring(inputs.loss, penalty, problem.alpha, inputs.columns)
-        self.components_ = factors.C
+        self._components = factors.C
         offsets = solution.point.coefficients
-        self.intercept_ = np.zeros(inputs.table.shape[1], inputs.table.dtype)
+        self._intercept = np.zeros(inputs.table.shape[1], inputs.table.dtype)
         if offsets is not None:
-            self.intercept_ = offsets[0].astype(inputs.table.dtype)
+            self._intercept = offsets[0].astype(inputs.table.dtype)
         self.codes_ = np.zeros((inputs.table.shape[0], len(factors.C)), factors.C.dtype)
         self.codes_[inputs.counted] = factors.codes * row_scale
         published = replace(solution, point=replace(solution.point, factors=factors))
@@ -393,8 +435,13 @@ class FactorEstimator(FactorTransformer, abc.ABC):
             self._sizes = np.linalg.norm(published.point.factors.codes, axis=0)
             if self._score is not None and getattr(self, "debias", False):
                 self._debias(self._score, problem, published.point, inputs, choice.selection)
-            if not len(self.components_):
+            if not len(self._components):
                 self._warn_if_empty()
+        self.components_ = self._components
+        self.intercept_ = self._intercept
+        if self._column_units is not None:
+            self.components_ = self._column_units.components(self._components)
+            self.intercept_ = self._column_units.values(self._intercept)
         self._n_features_out = len(self.components_)
         if choice.selection is not None:
             self._keep(choice.selection)
@@ -415,8 +462,8 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         penalties and losses may end in worse codes, and so does scoring that runs out of time: then
         those of the solver are kept.
         """
-        C = self.components_
-        offsets = self.intercept_
+        C = self._components
+        offsets = self._intercept
         ridge = score.penalty.ridge is not None
         if inputs.rows is None and problem.sparse and ridge:
             # the entries of the problem are listed already
@@ -469,12 +516,12 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         if chosen is not None and chosen.best.rank is not None:
             point = refit(problem, point, chosen.best.rank)
             F = point.factors.with_unit_rows().canonical(problem.gauge.power)
-            self.components_ = F.C.astype(X.dtype)
+            self._components = F.C.astype(X.dtype)
             if point.coefficients is not None:
-                self.intercept_ = point.coefficients[0].astype(X.dtype)
+                self._intercept = point.coefficients[0].astype(X.dtype)
             self._sizes = np.linalg.norm(F.codes, axis=0)
         self._score = score
-        self.codes_ = score(X, self.components_, self.intercept_, inputs.entries)
+        self.codes_ = score(X, self._components, self._intercept, inputs.entries)
 
 
 def _positions(columns: Any, names: list[str]) -> Any:

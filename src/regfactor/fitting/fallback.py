@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from regfactor.core.params import is_option
+
+CONSTANT_COLUMNS = "Each column holds one value, or nearly: there is nothing"
+
 
 class CannotSelect(ValueError):
     """There is nothing, or too little, to choose a strength by; `reason` says what is lacking."""
@@ -29,4 +33,7 @@ def fit_or_default(model: Any, *data: Any) -> str:
         model.set_params(**{name: value for name, value in default.items() if name in known})
         model.fit(*data)
         return error.reason
+    given = getattr(model, "alpha", None)
+    if is_option(given, "auto") and getattr(model, "alpha_max_", 1.0) == 0:
+        return CONSTANT_COLUMNS
     return ""

@@ -10,13 +10,19 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    _num_samples,
+    check_array,
+    validate_data,
+)
 
 from regfactor.core.linalg import is_sparse, summed
-from regfactor.core.params import Array, as_floats, is_option, warn
-from regfactor.fitting.columns import as_table, unmasked
+from regfactor.core.params import Array, as_floats, frozen, is_option, warn
+from regfactor.fitting.columns import ArrayTable, as_table, unmasked
 from regfactor.fitting.schema import AUTO, LABELS, Schema, places
-from regfactor.losses import by_columns
+from regfactor.fitting.units import ROUNDING_SPREAD, bounds_influence, entry_deviations
+from regfactor.losses import Loss, Squared, by_columns
 from regfactor.problems.checks import IllegalValues, check_weights
 
 FLOATS = (np.float64, np.float32)  # in which tables are kept; others become the first
@@ -37,29 +43,33 @@ LARGEST = {8: 1e150, 4: 1e18}
 SMALLEST = {8: 1e-150, 4: 1e-18}
 # spread of a column, relative to its size, below which float64 cannot resolve a gap of 1e-4
 PRECISE_SPREAD = 1e-11
-# relative spread up to which a column is constant but for rounding
-ROUNDING_SPREAD = 256 * np.finfo(np.float64).eps
 QUANTILE_ROWS = 1000
 LOST_SHARE = 1e-6  # of a deviation, within which rows are not told apart
 
 
-def schema_of(X: Any, loss: Any) -> Schema | None:
+def schema_of(
+    X: Any,
+    loss: Any,
+    scale: bool = False,
+    sample_weight: Any = None,
+) -> Schema | None:
     """Return how a mixed table becomes numbers; None for numbers whose losses are all stated."""
-    if is_sparse(X):
-        if is_option(loss, AUTO):
-            raise ValueError(
-                "loss='auto' reads the loss off the type of each column, and a sparse matrix has "
-                "none: name a loss, such as 'squared', or give a frame or a dense array.",
-            )
+    if is_sparse(X):  # numbers of one type
         return None
     if _is_frame(X):
-        _refuse_empty_frame(X)
+        _refuse_empty(X)
     open_losses = loss == AUTO if isinstance(loss, str) else _leaves_losses_open(loss, X)
-    if open_losses:
-        return Schema.of(X, loss)
-    if hasattr(X, "columns") and any(cells.kind in LABELS for cells in as_table(X).columns()):
-        return Schema.of(X, loss)
-    return None
+    if open_losses and not _is_frame(X):
+        _refuse_empty(ArrayTable(X).array)
+    labels = False
+    if hasattr(X, "columns"):
+        labels = any(cells.kind in LABELS for cells in as_table(X).columns())
+    if not open_losses and not labels:
+        return None
+    rows = None
+    if sample_weight is not None:
+        rows = row_weights(np.empty((_num_samples(X), 0)), sample_weight)
+    return Schema.of(X, loss, scale, rows)
 
 
 def _leaves_losses_open(loss: Any, X: Any) -> bool:
@@ -74,18 +84,19 @@ def _leaves_losses_open(loss: Any, X: Any) -> bool:
     return len(stated) < len(names)
 
 
-def _refuse_empty_frame(X: Any, name: str = "X") -> None:
-    """Raise for a frame without rows or columns."""
+def _refuse_empty(X: Any, name: str = "X") -> None:
+    """Raise for a table without rows or columns."""
     if not all(X.shape):
         raise ValueError(
-            f"{name} has {X.shape[0]} rows and {X.shape[1]} columns (found 0 sample(s) or 0 "
-            "feature(s)); at least one of each is required.",
+            f"{name} has {X.shape[0]} rows and {X.shape[1]} columns: found {X.shape[0]} sample(s) "
+            f"and {X.shape[1]} feature(s) (shape={X.shape}) while a minimum of 1 is required.",
         )
 
 
 def as_float_table(estimator: Any, X: Any, schema: Schema | None, reset: bool) -> Any:
     """Return a table as floats: an array with NaN, or a CSR array, where entries are missing."""
     if schema is not None:
+        as_table(X)  # raises for what is no table at all
         validate_data(estimator, X, skip_check_array=True, reset=reset)
         encoded = schema.encode(X)
         check_sizes(encoded, schema.feature_names, reset)
@@ -193,6 +204,68 @@ def _without_nan(X: Any) -> Any:
     return scipy.sparse.csr_array((X.data[seen], (rows[seen], columns[seen])), shape=X.shape)
 
 
+@frozen
+class ColumnUnits:
+    """Center c_j and unit u_j of each column: a problem is stated for (x_j - c_j) / u_j."""
+
+    center: Array
+    unit: Array
+
+    def divide(self, table: Any) -> Any:
+        """Return a table whose columns have no center in these units."""
+        unit = self.unit.astype(table.dtype)
+        if not is_sparse(table):
+            return table / unit
+        data = table.data / unit[table.indices]
+        return scipy.sparse.csr_array((data, table.indices, table.indptr), table.shape)
+
+    def components(self, C: Array) -> Array:
+        """Return components of the problem in the units of the data."""
+        return C * self.unit.astype(C.dtype)
+
+    def values(self, Z: Array) -> Array:
+        """Return predictions of the problem, or its offsets, in the units of the data."""
+        return Z * self.unit.astype(Z.dtype) + self.center.astype(Z.dtype)
+
+
+def units_of(table: Any, loss: Loss, rows: Array | None, entries: Any) -> ColumnUnits:
+    """Return the units of the columns whose loss is one of residuals, and one for all others.
+
+    Others are likelihoods of counts and labels, which have units of their own.
+    """
+    width = table.shape[1]
+    unit = np.ones(width)
+    weights = entries
+    if rows is not None:
+        weights = weigh_rows(table, entries, rows)
+    for at, part in loss.parts(width):
+        if not part.of_residual:
+            continue
+        if weights is None and isinstance(part, Squared) and not is_sparse(table):
+            unit[at] = _deviations(table[:, at])
+        else:
+            places = np.arange(width)[at]
+            unit[at] = entry_deviations(table, weights, places, bounds_influence(part))
+    return ColumnUnits(np.zeros(width), unit)
+
+
+def _deviations(X: Array) -> Array:
+    """Return the deviations of the columns of an array, as `column_deviation` of one column."""
+    high = np.fmax.reduce(X, axis=0, initial=-np.inf).astype(np.float64)
+    low = np.fmin.reduce(X, axis=0, initial=np.inf).astype(np.float64)
+    size = np.maximum(np.abs(high), np.abs(low))
+    size[(low > high) | (size == 0)] = 1.0
+    observed = ~np.isnan(X)
+    counts = np.maximum(observed.sum(axis=0), 1)
+    scaled = np.where(observed, X, 0) / size  # whose squares neither overflow nor underflow
+    mean = scaled.sum(axis=0) / counts
+    squares = np.where(observed, np.square(scaled - mean), 0).sum(axis=0)
+    deviation = np.sqrt(squares / counts)
+    indicator = ((X == low) | (X == high) | ~observed).all(axis=0)
+    deviation = np.where(indicator, high / size - low / size, deviation)
+    return size * np.where(deviation > ROUNDING_SPREAD, deviation, 1.0)
+
+
 def row_weights(X: Any, sample_weight: Any) -> Array | None:
     """Return the weights of rows, None where all are one."""
     if sample_weight is None:
@@ -231,6 +304,18 @@ def entry_weights(X: Any, entry_weight: Any, schema: Schema | None) -> Any:
         )
     check_weights(weights, ~np.isnan(X), "entry_weight")
     return weights
+
+
+def weigh_rows(X: Any, entries: Any, rows: Array) -> Any:
+    """Return the weights of the entries of a table times those of its rows."""
+    if not is_sparse(X):
+        if entries is None:
+            return np.broadcast_to(rows[:, None], X.shape)
+        return rows[:, None] * entries
+    weights = np.repeat(rows, np.diff(X.indptr))
+    if entries is not None:
+        weights = weights * entries.data
+    return scipy.sparse.csr_array((weights, X.indices, X.indptr), X.shape)
 
 
 def weigh_columns(X: Any, entries: Any, columns: Any) -> Any:
@@ -276,7 +361,7 @@ def validated(
             named[name] = unmasked(table)
         kinds = [getattr(table, "dtype", "")]
         if _is_frame(table):
-            _refuse_empty_frame(table, name)
+            _refuse_empty(table, name)
             kinds = list(table.dtypes)
         # scikit-learn takes some of these for numbers
         if OTHER_TYPES.search("\n".join(map(str, kinds)).lower()):
@@ -439,10 +524,8 @@ def naming_columns_in_errors(names: Sequence[Any] | None) -> Iterator[None]:
         raise error.named(names) from None
 
 
-def filled(X: Any, table: Any, predicted: Array, schema: Schema | None) -> Any:
+def filled(X: Any, table: Any, predicted: Array) -> Any:
     """Return the user's table with its missing entries filled; a sparse one becomes dense."""
-    if schema is not None:
-        return schema.decode(predicted, X)
     if is_sparse(table):
         rows, columns = table.tocoo().coords
         whole = predicted.copy()

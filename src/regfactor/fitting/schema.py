@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from regfactor.core.params import Array, choose, frozen
+from regfactor.core.params import SMALLEST_NORMAL, Array, choose, frozen, is_option
 from regfactor.fitting.columns import (
     Cells,
     Codec,
@@ -19,10 +19,13 @@ from regfactor.fitting.columns import (
     Table,
     as_table,
 )
+from regfactor.fitting.dispersion import column_means, profile_thetas
+from regfactor.fitting.units import bounds_influence, column_deviation, quantiles
 from regfactor.losses import (
     Logistic,
     Loss,
     Multinomial,
+    NegativeBinomial,
     Ordinal,
     Squared,
     Stacked,
@@ -38,8 +41,6 @@ from regfactor.problems.layout import Dense
 
 AUTO = "auto"
 MAX_TEXT_LEVELS = 50  # distinct strings up to which a column of text is taken for categories
-# interquartile range of the normal distribution in units of its standard deviation
-NORMAL_IQR = 1.349
 CONSTANT_LOSS = 1e-9  # a null loss below this is that of a column in which nothing differs
 LABELS = (Kind.ORDERED, Kind.UNORDERED, Kind.TEXT)
 
@@ -73,7 +74,8 @@ class Schema:
     a boolean one for logistic loss, an ordered category for a logistic loss on each step between
     its levels, an unordered one for a logistic loss on each of its one-hot columns (one column if
     it has two levels). Strings are unordered categories. A polars Enum is ordered, a polars
-    Categorical is not. A column that is given a loss of its own is not scaled.
+    Categorical is not. A column that is given a loss of its own is not scaled, or, where that is
+    asked for and the loss is one of residuals, divided by its deviation.
     """
 
     codecs: tuple[Codec, ...]
@@ -81,8 +83,11 @@ class Schema:
     weights: Array
 
     @staticmethod
-    def of(X: Any, loss: Any = AUTO) -> Schema:
-        """Return the schema of a table; columns without a loss in a dict or list are "auto"."""
+    def of(X: Any, loss: Any = AUTO, scale: bool = False, rows: Array | None = None) -> Schema:
+        """Return the schema of a table; columns without a loss in a dict or list are "auto".
+
+        Weights of rows act as repetition counts.
+        """
         table = as_table(X)
         columns = table.columns()
         groups = _groups(loss, table.names)
@@ -91,7 +96,7 @@ class Schema:
         found = {}
         for at, part in groups:
             for j in at:
-                found[j] = _codec(columns[j], part)
+                found[j] = _codec(columns[j], part, scale, rows)
         codecs = tuple(found[j] for j in range(len(columns)))
         E = _encoded(codecs, columns)
         bands = _bands(codecs, groups)
@@ -99,7 +104,7 @@ class Schema:
         weights = np.ones(E.shape[1])
         inferred = any(part == AUTO for _, part in groups)
         if inferred or any(cells.kind in LABELS for cells in columns):
-            weights = _balance(E, stacked, bands)
+            weights = _balance(E, stacked, bands, rows)
         return Schema(codecs, stacked, weights)
 
     @property
@@ -117,6 +122,17 @@ class Schema:
     def encode(self, X: Any) -> Array:
         """Return the table as floats, NaN for missing entries and labels that `of` never saw."""
         return _encoded(self.codecs, self._columns(as_table(X)))
+
+    @property
+    def centers_and_units(self) -> tuple[Array, Array]:
+        """Center and unit of each encoded column, in those of the original ones."""
+        center = np.zeros(len(self.weights))
+        unit = np.ones(len(self.weights))
+        for codec, at in zip(self.codecs, _spans(self.codecs), strict=True):
+            if isinstance(codec, Number):
+                center[at] = codec.center
+                unit[at] = codec.scale
+        return center, unit
 
     @property
     def originals(self) -> Array:
@@ -251,7 +267,7 @@ def _require_kind(cells: Cells, codec: Codec) -> None:
         )
 
 
-def _codec(cells: Cells, loss: Any) -> Codec:
+def _codec(cells: Cells, loss: Any, scale: bool, row_weights: Array | None) -> Codec:
     """Return how a column is encoded under a loss, or under the one that suits it best."""
     if cells.kind is Kind.EMPTY:
         raise ValueError(
@@ -268,13 +284,20 @@ def _codec(cells: Cells, loss: Any) -> Codec:
     if cells.kind is not Kind.NUMBER:
         return _label_codec(cells, loss)
     center = 0.0
-    scale = 1.0
+    unit = 1.0
+    seen = np.isfinite(cells.values)
+    weights = None if row_weights is None else row_weights[seen]
     if loss == AUTO:
         loss = Squared()
-        center, scale = _center_and_scale(cells.values)
+        center = _median(cells.values[seen], weights)
+        unit = column_deviation(cells.values[seen] - center, weights, robust=True)
     elif loss == "ordinal":
         loss = Ordinal()
-    return Number(cells.name, cells.kind, loss, center, scale, _least(cells.values))
+    elif isinstance(loss, NegativeBinomial) and is_option(loss.theta, AUTO):
+        loss = _with_dispersion(cells.values[seen], weights)
+    elif scale and loss.of_residual:
+        unit = column_deviation(cells.values[seen], weights, robust=bounds_influence(loss))
+    return Number(cells.name, cells.kind, loss, center, unit, _least(cells.values))
 
 
 def _label_codec(cells: Cells, loss: Any) -> Codec:
@@ -309,13 +332,22 @@ def _label_codec(cells: Cells, loss: Any) -> Codec:
     return Line(name, kind, loss, levels)
 
 
-def _center_and_scale(values: Array) -> tuple[float, float]:
-    """Return median and interquartile range / 1.349, or the standard deviation, or one."""
-    observed = values[np.isfinite(values)].astype(float)
-    if not len(observed):
-        return 0.0, 1.0
-    low, center, high = np.quantile(observed, (0.25, 0.5, 0.75))
-    return float(center), float((high - low) / NORMAL_IQR or observed.std() or 1.0)
+def _with_dispersion(values: Array, weights: Array | None) -> Loss:
+    """Return the negative-binomial loss with the dispersion of a column about its mean."""
+    x = values.astype(float)[:, None]
+    counts = np.ones_like(x) if weights is None else weights[:, None]
+    means = np.broadcast_to(column_means(x, counts), x.shape)
+    return NegativeBinomial(float(profile_thetas(x, means, counts)[0]))
+
+
+def _median(values: Array, weights: Array | None) -> float:
+    """Return the median of the observed values of a column, zero for none."""
+    if weights is not None:
+        values = values[weights > 0]
+        weights = weights[weights > 0]
+    if not len(values):
+        return 0.0
+    return float(quantiles(values.astype(np.float64), 0.5, weights))
 
 
 def _least(values: Array) -> float:
@@ -385,11 +417,11 @@ def _stacked(bands: list[Band]) -> Loss:
     return Stacked(tuple((sorted(at), loss) for at, loss in parts))
 
 
-def _balance(E: Array, loss: Loss, bands: list[Band]) -> Array:
+def _balance(E: Array, loss: Loss, bands: list[Band], rows: Array | None) -> Array:
     """Return weights of encoded columns at which the null loss of each column is one an entry."""
     # columns too large for their loss are refused where they are read
     with np.errstate(over="ignore"):
-        excess = _null_losses(E, loss)
+        excess = _null_losses(E, loss, rows)
     weights = np.ones(E.shape[1])
     for band in bands:
         per_row = excess[band.at].sum()
@@ -398,7 +430,7 @@ def _balance(E: Array, loss: Loss, bands: list[Band]) -> Array:
     return weights
 
 
-def _null_losses(E: Array, loss: Loss) -> Array:
+def _null_losses(E: Array, loss: Loss, rows: Array | None) -> Array:
     """min over b of the mean over observed entries of f(b; x) - min_z f(z; x), for each column.
 
     For losses whose least value is zero, such as squared and logistic, this is the loss of the best
@@ -406,20 +438,34 @@ def _null_losses(E: Array, loss: Loss) -> Array:
     be balanced.
     """
     out = np.zeros(E.shape[1])
+    if rows is not None:
+        E = E[rows > 0]
+        rows = rows[rows > 0]
     for columns, part in loss.parts(E.shape[1]):
         x = E[:, columns].astype(float)
         seen = ~np.isnan(x)
         if seen.any():
             filled = np.where(seen, x, FILLER)
-            excess = part.value(_constants(x, part), filled)
+            excess = part.value(_constants(x, part, rows), filled)
             excess = excess + part.conjugate(np.zeros_like(x), filled)
-            out[columns] = np.where(seen, excess, 0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
+            counts = seen.astype(float)
+            if rows is not None:
+                counts *= rows[:, None]
+            total = (counts * np.where(seen, excess, 0)).sum(axis=0)
+            out[columns] = total / np.maximum(counts.sum(axis=0), SMALLEST_NORMAL)
     return out
 
 
-def _constants(x: Array, loss: Loss) -> Array:
+def _constants(x: Array, loss: Loss, rows: Array | None) -> Array:
     """Return the constant predictor that fits each column best, spread over its rows."""
     if not loss.unbounded:  # losses on half a line are those whose best constant predicts the mean
-        return np.broadcast_to(loss.inverse_gradient(np.zeros(1), np.nanmean(x, axis=0)), x.shape)
-    problem = Convex(Data.of(x, loss), Trace(), 1.0, design=Design.intercept(len(x)))
+        weights = np.ones(len(x)) if rows is None else rows
+        counts = np.where(np.isnan(x), 0, weights[:, None])
+        totals = (counts * np.nan_to_num(x)).sum(axis=0)
+        means = totals / np.maximum(counts.sum(axis=0), SMALLEST_NORMAL)
+        return np.broadcast_to(loss.inverse_gradient(np.zeros(1), means), x.shape)
+    data = Data.of(x, loss)
+    if rows is not None:
+        data = data.weighted(rows)
+    problem = Convex(data, Trace(), 1.0, design=Design.intercept(len(x)))
     return problem.predictor(problem.null.factors, problem.null.coefficients)

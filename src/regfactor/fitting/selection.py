@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from regfactor.core.factors import TINY_ATOM, FactorPoint, Factors, rebalance
 from regfactor.core.loop import Clock, Limits
 from regfactor.core.params import Array, UnsupportedProblem, warn
-from regfactor.fitting.fallback import CannotSelect
+from regfactor.fitting.fallback import CONSTANT_COLUMNS, CannotSelect
 from regfactor.fitting.scoring import TINY_RIDGE, Scoring
 from regfactor.penalties import SquaredL2
 from regfactor.problems import Convex, Data, Factored
@@ -71,10 +71,10 @@ class Validation:
         """Return the entries to learn from, and those that are held out."""
         train, held = data.split(HELD_OUT_SHARE, self.random, self.groups)
         if held.layout.sparse:
-            found = held.terms[0].x.size > 0
+            enough = held.terms[0].x.size > 0 and train.terms[0].x.size > 0
         else:
-            found = bool(held.observed.any())
-        if not found:
+            enough = bool(held.observed.any() and train.observed.any())
+        if not enough:
             raise CannotSelect(
                 "The table has too few observed entries to hold some out; give alpha, and "
                 "debias=True or False.",
@@ -120,7 +120,7 @@ def select_alpha(
         raise CannotSelect(
             "alpha='auto' found nothing to choose: intercepts alone explain the table. Give a "
             "number.",
-            "Each column holds one value, or nearly: there is nothing",
+            CONSTANT_COLUMNS,
         )
     trials: Trials = _penalized
     search = Search()

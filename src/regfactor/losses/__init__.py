@@ -11,6 +11,7 @@ from regfactor.losses.bregman import (
     KL,
     Binomial,
     Bregman,
+    Exponential,
     Gamma,
     GammaLog,
     Logistic,
@@ -18,9 +19,11 @@ from regfactor.losses.bregman import (
     Ordinal,
     Poisson,
     Softmax,
+    Weibull,
 )
+from regfactor.losses.counts import NegativeBinomial
 from regfactor.losses.margin import Hinge, SmoothedHinge, SquaredHinge
-from regfactor.losses.robust import Absolute, Huber, Robust, SmoothedL1, Squared
+from regfactor.losses.robust import Absolute, Huber, Quantile, Robust, SmoothedL1, Squared
 from regfactor.losses.stacked import Stacked
 
 LOSSES: dict[str, type[Loss]] = {
@@ -28,9 +31,13 @@ LOSSES: dict[str, type[Loss]] = {
     "huber": Huber,
     "smoothed_l1": SmoothedL1,
     "absolute": Absolute,
+    "quantile": Quantile,
     "logistic": Logistic,
     "poisson": Poisson,
+    "negative_binomial": NegativeBinomial,
     "gamma_log": GammaLog,
+    "exponential": Exponential,
+    "weibull": Weibull,
     "binomial": Binomial,
     "multinomial": Multinomial,
     "softmax": Softmax,
@@ -79,6 +86,7 @@ __all__ = [
     "Absolute",
     "Binomial",
     "Bregman",
+    "Exponential",
     "Gamma",
     "GammaLog",
     "Hinge",
@@ -86,8 +94,10 @@ __all__ = [
     "Logistic",
     "Loss",
     "Multinomial",
+    "NegativeBinomial",
     "Ordinal",
     "Poisson",
+    "Quantile",
     "Robust",
     "SmoothedHinge",
     "SmoothedL1",
@@ -95,5 +105,6 @@ __all__ = [
     "Squared",
     "SquaredHinge",
     "Stacked",
+    "Weibull",
     "as_loss",
 ]

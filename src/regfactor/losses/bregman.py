@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import gamma as gamma_function
 from scipy.special import wrightomega, xlogy
 
 from regfactor.core.params import Array, require_positive
@@ -262,6 +263,62 @@ class GammaLog(Loss):
 
     def predict(self, z: Array) -> Array:
         return bounded_exp(z)
+
+
+@dataclass
+class Exponential(GammaLog):
+    """x e^-z + z for waiting times x > 0 of mean e^z, which it predicts."""
+
+
+@dataclass
+class Weibull(Loss):
+    """(x e^-z)^k + k z for x > 0 and a shape k: z is the log of the scale; predicts the mean.
+
+    It is the loss of `GammaLog` at k z and x^k. Shapes above one mean a rising hazard, one is the
+    exponential distribution.
+    """
+
+    shape: float = 2.0
+    domain = POSITIVE
+
+    def __post_init__(self) -> None:
+        require_positive(self, shape=self.shape)
+        self._mean = float(gamma_function(1 + 1 / self.shape))
+
+    def value(self, z: Array, x: Array) -> Array:
+        return exp_with_tangent(self._exponent(z, x)) + self.shape * z
+
+    def gradient(self, z: Array, x: Array) -> Array:
+        return self.shape * (1 - bounded_exp(self._exponent(z, x)))
+
+    def hessian(self, z: Array, x: Array) -> Array:
+        return self.shape**2 * bounded_exp(self._exponent(z, x))
+
+    def _exponent(self, z: Array, x: Array) -> Array:
+        return self.shape * (np.log(x) - z)
+
+    def conjugate(self, y: Array, x: Array) -> Array:
+        q = 1 - y / self.shape
+        inside = np.maximum(q, 0)
+        logs = xlogy(inside, inside) - inside * self.shape * np.log(x)
+        return np.where(q >= 0, logs - q, np.inf)
+
+    def inverse_gradient(self, y: Array, x: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.log(x) - np.log(np.maximum(1 - y / self.shape, 0)) / self.shape
+
+    def dual_domain(self, x: Array) -> tuple[float, float]:
+        return -np.inf, float(self.shape)
+
+    def prox(self, a: Array, w: Array | float, x: Array) -> Array:
+        k = self.shape
+        # in v = k (log x - z): e^v + (w / k^2) v = (w / k^2) (k log x - k a) + 1
+        strength = w / k**2
+        v = _root_of_exponential(k * (np.log(x) - a) + 1 / strength, strength)
+        return np.log(x) - v / k
+
+    def predict(self, z: Array) -> Array:
+        return self._mean * bounded_exp(z)
 
 
 @dataclass

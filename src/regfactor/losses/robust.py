@@ -172,6 +172,65 @@ class Absolute(Residual):
 
 
 @dataclass
+class Quantile(Residual):
+    """(1 - level) r for r >= 0 and -level r below, with r = z - x: z estimates a quantile of x.
+
+    A positive sigma smooths the kink: r^2 / (2 sigma) between -level sigma and (1 - level) sigma,
+    which is the Moreau envelope.
+    """
+
+    level: float = 0.5
+    sigma: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.level < 1:
+            raise ValueError(f"The level of Quantile must lie between 0 and 1, got {self.level!r}.")
+        if not 0 <= self.sigma < np.inf:
+            raise ValueError(f"sigma of Quantile must not be negative, got {self.sigma!r}.")
+        self.smooth = self.sigma > 0
+        self.curvature = 1 / self.sigma if self.smooth else np.inf
+
+    def penalty(self, r: Array) -> Array:
+        inner = np.clip(r, -self.level * self.sigma, (1 - self.level) * self.sigma)
+        outer = r - inner
+        sides = np.where(outer > 0, (1 - self.level) * outer, -self.level * outer)
+        if not self.smooth:
+            return sides
+        return sides + inner * inner / (2 * self.sigma)
+
+    def gradient(self, z: Array, x: Array) -> Array:
+        r = z - x
+        if self.smooth:
+            return np.clip(r / self.sigma, -self.level, 1 - self.level)
+        sides = np.where(r > 0, 1 - self.level, -self.level)
+        return np.where(r == 0, 0, sides).astype(r.dtype)
+
+    def hessian(self, z: Array, x: Array) -> Array:
+        r = z - x
+        if not self.smooth:
+            return np.where(r == 0, np.inf, 0).astype(r.dtype)
+        low = -self.level * self.sigma
+        high = (1 - self.level) * self.sigma
+        return ((r >= low) & (r <= high)).astype(r.dtype) / self.sigma
+
+    def penalty_conjugate(self, y: Array) -> Array:
+        return self.sigma * y * y / 2
+
+    def inverse_gradient(self, y: Array, x: Array) -> Array:
+        return x + self.sigma * y
+
+    def dual_domain(self, x: Array) -> tuple[float, float]:
+        return -self.level, 1 - self.level
+
+    def prox(self, a: Array, w: Array | float, x: Array) -> Array:
+        moved = (a - x) / (1 + self.sigma * w)
+        return a - np.clip(moved, -self.level / w, (1 - self.level) / w)
+
+    def smoothed(self, sigma: float) -> Loss:
+        return Quantile(self.level, sigma)
+
+
+@dataclass
 class Robust(Loss):
     """min_s loss(z + s; x) + beta |s|: outliers s cost beta a unit, gradients are clipped at beta.
 

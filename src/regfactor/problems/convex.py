@@ -472,13 +472,13 @@ class Convex(Problem[FactorPoint]):
     def gap_scale(self, objective: float) -> float:
         """Return the scale of a gap: the objective's size, or its excess over the least loss.
 
-        The likelihood of large counts is so far below zero that relative to it any fit would be
+        The likelihood of large counts is so far from zero that relative to it any fit would be
         near the best. On observed entries alone, where high precision takes long, the scale may be
         a hundred times as large.
         """
         size = max(abs(objective), self.floor)
         least = self.data.infimum
-        if least >= 0:
+        if least == 0:
             return size
         allowed = 100.0 if self.data.layout.sparse else 1.0
         return min(size, allowed * max(objective - least, self._least_above))

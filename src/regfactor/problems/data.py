@@ -329,7 +329,7 @@ class Data:
         random: np.random.Generator,
         groups: Array | None = None,
     ) -> tuple[Data, Data]:
-        """Return two tables: a random share of the observed entries is in the second.
+        """Return two tables: a random share of the observed entries is in the second, at least one.
 
         Entries of a row whose columns have the same group describe one cell, and stay together.
         """
@@ -344,6 +344,13 @@ class Data:
             drawn = random.random((self.shape[0], int(groups.max()) + 1))[:, groups] < share
             if isinstance(self.layout, Pattern):
                 drawn = drawn[self.layout.rows, self.layout.indices]
+        if self.layout.sparse:
+            if drawn.size and not drawn.any():
+                drawn[random.integers(drawn.size)] = True
+        elif not np.any(drawn & self.observed):
+            row, column = random.choice(np.argwhere(self.observed))
+            cell = [column] if groups is None else groups == groups[column]
+            drawn[row, cell] = True
         return self.kept(~drawn), self.kept(drawn)
 
     def kept(self, kept: Array) -> Data:

@@ -11,11 +11,13 @@ from regfactor.core.batched_newton import Expansion, improve_columns
 from regfactor.core.factors import FactorPoint, Factors, rebalance
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, frozen
-from regfactor.losses import Bregman, GammaLog, Squared
+from regfactor.losses import Bregman, GammaLog, NegativeBinomial, Squared, Weibull
 from regfactor.penalties import Free, SquaredL2
 from regfactor.problems import Data, Factored
 from regfactor.solvers.starts import loss_of_means
 
+# losses whose second derivative is positive everywhere
+CURVED = (Bregman, GammaLog, NegativeBinomial, Squared, Weibull)
 # share of the excess of column means: the least excess against which a change is measured
 SMALLEST_EXCESS = 1e-3
 
@@ -47,7 +49,7 @@ def is_newtonian(problem: Factored) -> bool:
     free = problem.known_codes is None and problem.known_components is None
     ridges = all(isinstance(p, SquaredL2 | Free) for p in (problem.on_codes, problem.on_components))
     losses = [t.loss for t in data.terms]
-    curved = all(isinstance(f, Bregman | GammaLog | Squared) and not f.rowwise for f in losses)
+    curved = all(isinstance(f, CURVED) and not f.rowwise for f in losses)
     plain = data.quadratic and problem.design is None and problem.extra_components is None
     return free and ridges and curved and not plain
 

@@ -11,7 +11,7 @@ from scipy.sparse.linalg import aslinearoperator, svds
 from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.linalg import orthonormal, thin_svd
 from regfactor.core.params import Array
-from regfactor.losses import KL, Gamma, Ordinal, Poisson, Squared
+from regfactor.losses import KL, Gamma, NegativeBinomial, Ordinal, Poisson, Squared
 from regfactor.penalties import Constraint, NonNegative, OneHot, Simplex
 from regfactor.problems import Data, Factored
 from regfactor.problems.layout import Layout
@@ -110,7 +110,7 @@ def _response(data: Data) -> Array:
     """Return the data in units of the predictor: log counts, or a Newton step from a constant."""
     y = np.empty(data.entries_shape, data.dtype)
     for t in data.terms:
-        if isinstance(t.loss, Poisson):
+        if isinstance(t.loss, Poisson | NegativeBinomial):
             z = np.log(t.x + 0.5 * _unit(data.only(t)))
         elif isinstance(t.loss, Gamma):  # around the mean m of a column: -1/m + (x - m)/m^2
             m = data.layout.spread(column_means(data.only(t))[1].astype(data.dtype))

@@ -14,24 +14,22 @@ from regfactor.tables.subspace import ConvexSubspace
 class SubspaceImputer(ConvexSubspace):
     """min over Z, b of sum of observed w f(z_ij + b_j; x_ij) + alpha |Z|_tr; fills by z_ij + b_j.
 
-    The same model, parameters and attributes as `ConvexSubspace`; `transform` returns the completed
-    table, of the kind that it is given, so that it replaces `SimpleImputer` or `KNNImputer`
-    in a `Pipeline`.
-
-    Units count: under "squared" a column of large numbers outweighs the others, and `alpha` is in
-    their units. Give columns of different units `loss="auto"`, which balances them, or put a
-    `StandardScaler` before.
+    The same model and attributes as `ConvexSubspace`, with the defaults of an imputer: losses are
+    read off the columns, and rows are scored under a prior of their codes. `transform` returns the
+    completed table, of the kind that it is given, so that it replaces `SimpleImputer` or
+    `KNNImputer` in a `Pipeline`.
 
     Parameters
     ----------
-    loss : str, Loss, dict or list, default="squared"
-        "auto" reads it off each column and weighs columns alike.
-    alpha : float or "auto", default=1.0
+    loss : str, Loss, dict or list, default="auto"
+        "auto" reads it off each column and weighs columns alike; the numbers of a sparse matrix
+        get the squared loss.
+    alpha : float or "auto", default="auto"
         Strength of the trace norm; "auto" is chosen by held-out entries.
-    debias : bool or "prior", default=False
-        How entries are filled once the subspace is found; begin with "prior".
-    fit_intercept, max_rank, rule, sparse_zeros, max_iter, tol, time_limit, verbose, random_state,
-    callback
+    debias : bool or "prior", default="prior"
+        How entries are filled once the subspace is found.
+    fit_intercept, scale, max_rank, rule, sparse_zeros, max_iter, tol, time_limit, verbose,
+    random_state, callback
         As in `ConvexSubspace`, which describes all of them.
 
     See Also
@@ -50,6 +48,41 @@ class SubspaceImputer(ConvexSubspace):
            [3., 6.],
            [4., 8.]])
     """
+
+    def __init__(
+        self,
+        loss: Any = "auto",
+        alpha: Any = "auto",
+        debias: bool | str = "prior",
+        fit_intercept: bool = True,
+        scale: bool = True,
+        max_rank: int | None = None,
+        *,
+        rule: str = "min",
+        sparse_zeros: str = "missing",
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+        time_limit: float | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        callback: Any = None,
+    ) -> None:
+        super().__init__(
+            loss,
+            alpha,
+            fit_intercept,
+            scale,
+            debias,
+            max_rank,
+            rule=rule,
+            sparse_zeros=sparse_zeros,
+            max_iter=max_iter,
+            tol=tol,
+            time_limit=time_limit,
+            verbose=verbose,
+            random_state=random_state,
+            callback=callback,
+        )
 
     def transform(self, X: Any) -> Any:
         """Return the table with its missing entries filled.

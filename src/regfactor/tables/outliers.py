@@ -70,7 +70,13 @@ def gross_outliers(
     center = np.nanmedian(values, axis=0)
     scale = robust_scale(values)
     S = ((values - center) / scale)[:, judged]
-    model = ConvexSubspace(loss="huber", alpha="auto", random_state=random_state, callback=callback)
+    model = ConvexSubspace(
+        loss="huber",
+        alpha="auto",
+        scale=False,
+        random_state=random_state,
+        callback=callback,
+    )
     fit_or_default(model, S if rows is None else S[rows])
     Z = np.asarray(model.inverse_transform(model.transform(S)))
     R = np.abs(S - Z)

@@ -13,13 +13,16 @@ from regfactor.fitting.parameters import AUTO, COUNT, NOISE_OPTION, POSITIVE
 from regfactor.norms import as_norm
 from regfactor.penalties import Rows, Trace
 from regfactor.problems import Convex
+from regfactor.tables.rows_left_out import select_by_rows_left_out
 
 
 class ConvexSubspace(FactorEstimator):
-    """min over Z, b of sum of observed w f(z_ij + b_j; x_ij) + alpha |Z|_tr, at its optimum.
+    """min over Z, b of sum of observed w f(z_ij + b_j; x_ij / u_j) + alpha |Z|_tr, at its optimum.
 
     The trace norm finds the rank by itself, NaN entries are left out of the sum, and the fit comes
-    with a duality gap that bounds its distance from the global optimum.
+    with a duality gap that bounds its distance from the global optimum. Columns are measured in
+    units u_j of their deviations, so that no result depends on the units of the data; all that is
+    published, components, offsets and filled entries, is in the units of the data.
 
     Parameters
     ----------
@@ -27,7 +30,7 @@ class ConvexSubspace(FactorEstimator):
         How a prediction is compared with an entry: "squared", "huber", "logistic", "poisson", ...;
         a dict {column: loss} or a list of (columns, loss) gives columns different losses. "auto"
         reads it off each column, also of a frame with categories (see Notes).
-    alpha : float, "auto" or "noise", default=1.0
+    alpha : float, "auto" or "noise", default="auto"
         Strength of the trace norm. From `alpha_max_` on, Z is zero. "auto" tries 20 strengths from
         there down to a thousandth, and takes the one that predicts a tenth of the entries, held out
         at random, best. "noise" is the strength above which no component is fitted to noise alone,
@@ -35,6 +38,11 @@ class ConvexSubspace(FactorEstimator):
         changes at twice the noise.
     fit_intercept : bool, default=True
         Whether to fit unpenalized column offsets.
+    scale : bool, default=True
+        Whether columns under a loss of residuals are divided by their deviation: the standard
+        deviation, or under a robust loss, such as "huber", the interquartile range / 1.349; of a
+        column of two values, their distance. Counts and labels have no other unit. Columns that
+        `loss="auto"` reads are scaled in any case.
     debias : bool or "prior", default=False
         How codes are freed of the shrinkage of the trace norm, the components being fixed. True
         refits them with almost no penalty; with `alpha="auto"` the held-out entries also choose
@@ -69,7 +77,8 @@ class ConvexSubspace(FactorEstimator):
     ----------
     codes_ : ndarray of shape (n_samples, n_atoms)
     components_ : ndarray of shape (n_atoms, n_features)
-        Unit rows, ordered by falling singular value.
+        In the units of the data, ordered by falling singular value; unit rows in the units of the
+        deviations.
     singular_values_ : ndarray of shape (n_atoms,)
     intercept_ : ndarray of shape (n_features,)
     alpha_, alpha_max_ : float
@@ -98,14 +107,14 @@ class ConvexSubspace(FactorEstimator):
     levels, and unordered ones one for each category; columns that a dict leaves out are "auto" too.
     Each column is then weighted so that the best constant costs one per observed entry. `complete`
     gives back the types of the frame, and no negative numbers in columns of counts; components,
-    `intercept_` and `inverse_transform` speak of the encoded columns.
+    `intercept_` and `inverse_transform` speak of the encoded columns, numbers in their own units.
 
     Examples
     --------
     >>> import numpy as np
     >>> from regfactor import ConvexSubspace
     >>> X = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, np.nan], [3.0, 6.0, 9.0], [1.0, np.nan, 3.0]])
-    >>> ConvexSubspace(alpha=0.01, fit_intercept=False).fit(X).complete(X).round(1)
+    >>> ConvexSubspace(alpha=0.01).fit(X).complete(X).round(1)
     array([[1., 2., 3.],
            [2., 4., 6.],
            [3., 6., 9.],
@@ -116,6 +125,7 @@ class ConvexSubspace(FactorEstimator):
         **TABLE_CONSTRAINTS,
         "alpha": [POSITIVE, AUTO, NOISE_OPTION],
         "fit_intercept": ["boolean"],
+        "scale": ["boolean"],
         "debias": ["boolean", StrOptions({"prior"})],
         "max_rank": [COUNT, None],
     }
@@ -124,8 +134,9 @@ class ConvexSubspace(FactorEstimator):
     def __init__(
         self,
         loss: Any = "squared",
-        alpha: Any = 1.0,
+        alpha: Any = "auto",
         fit_intercept: bool = True,
+        scale: bool = True,
         debias: bool | str = False,
         max_rank: int | None = None,
         *,
@@ -141,6 +152,7 @@ class ConvexSubspace(FactorEstimator):
         self.loss = loss
         self.alpha = alpha
         self.fit_intercept = fit_intercept
+        self.scale = scale
         self.debias = debias
         self.max_rank = max_rank
         self.rule = rule
@@ -191,9 +203,10 @@ class ConvexSubspace(FactorEstimator):
 
 
 class ConvexSparseCoding(FactorEstimator):
-    """min over Z of sum f(z_ij; x_ij) + alpha sum_t |z_t|_q, at its global optimum.
+    """min over Z of sum f(z_ij; x_ij / u_j) + alpha sum_t |z_t|_q, at its global optimum.
 
-    Codes are penalized in l1, components lie in the lq ball.
+    Codes are penalized in l1, components lie in the lq ball, in units u_j of the deviations of the
+    columns.
 
     With the number of atoms free, the induced norm is a sum over rows (thesis, theorem 5), so every
     row gets an atom of its own: the global optimum of convex sparse coding is vector quantization,
@@ -203,10 +216,14 @@ class ConvexSparseCoding(FactorEstimator):
     Parameters
     ----------
     loss : str or Loss, default="squared"
-    alpha : float or "auto", default=1.0
-        Strength of the norm; rows whose gradient at zero is smaller are dropped.
+    alpha : float or "auto", default="auto"
+        Strength of the norm; rows whose gradient at zero is smaller are dropped. "auto" leaves rows
+        out, scores them by the atoms of others from half of their entries, and takes the strength
+        that predicts the other half best.
     q : float or Norm, default=2
         Norm of the components.
+    scale : bool, default=True
+        Whether columns under a loss of residuals are divided by their deviation.
     rule : {"min", "1se"}, default="min"
         How `alpha="auto"` chooses among the strengths it tried.
     sparse_zeros : {"missing", "observed"}, default="observed"
@@ -219,7 +236,7 @@ class ConvexSparseCoding(FactorEstimator):
     verbose : int, default=0
         1 shows a line with the objective and the gap.
     random_state : int, optional
-        Unused by the certified solvers, which have no random start.
+        Seed of the rows left out by `alpha="auto"`.
     callback : callable, optional
         Called with every `Iterate`; the run ends when it returns something true.
 
@@ -227,14 +244,18 @@ class ConvexSparseCoding(FactorEstimator):
     ----------
     codes_ : ndarray of shape (n_samples, n_atoms)
     components_ : ndarray of shape (n_atoms, n_features)
+        In the units of the data.
     """
+
+    _parameter_constraints = {**TABLE_CONSTRAINTS, "scale": ["boolean"]}
 
     def __init__(
         self,
         loss: Any = "squared",
-        alpha: Any = 1.0,
+        alpha: Any = "auto",
         q: Any = 2,
         *,
+        scale: bool = True,
         rule: str = "min",
         sparse_zeros: str = "observed",
         max_iter: int = 1000,
@@ -247,6 +268,7 @@ class ConvexSparseCoding(FactorEstimator):
         self.loss = loss
         self.alpha = alpha
         self.q = q
+        self.scale = scale
         self.rule = rule
         self.sparse_zeros = sparse_zeros
         self.max_iter = max_iter
@@ -273,3 +295,17 @@ class ConvexSparseCoding(FactorEstimator):
 
     def _state(self, inputs: TableInputs) -> Convex:
         return self._convex(inputs, Rows(as_norm(self.q)))
+
+    def _choose(self, problem: Convex, inputs: TableInputs, run: Run) -> Choice[Any]:
+        """Return the problem at the strength that rows left out choose, where it is "auto"."""
+        seed = run.seed()
+        if not isinstance(self.alpha, str):
+            return Choice(problem)
+        chosen = select_by_rows_left_out(
+            inputs.learned,
+            inputs.loss,
+            problem.gauge,
+            self.rule,
+            self._validation(run, seed),
+        )
+        return Choice(problem.at(chosen.best.value), chosen)

@@ -343,7 +343,7 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
         """
         check_is_fitted(self)
         table = as_float_table(self, X, None, reset=False)
-        return filled(X, table, self.inverse_transform(self.transform(X)), None)
+        return filled(X, table, self.inverse_transform(self.transform(X)))
 
     def _values(self, codes: Array) -> Array:
         """Return the predictors of the labels: by regression on the codes, or by components."""

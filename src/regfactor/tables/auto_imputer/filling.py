@@ -77,7 +77,7 @@ class TableReader:
         if self.schema is None and not hasattr(X, "columns"):
             if is_sparse(X) and not np.isnan(E).any():
                 return E.astype(dtype)
-            return filled(X, _as_given(X, E, dtype), predicted.astype(dtype), None)
+            return filled(X, _as_given(X, E, dtype), predicted.astype(dtype))
         fills = {}
         for j, codec, at in self._columns(E.shape[1]):
             cells = as_table(X).cells(j)

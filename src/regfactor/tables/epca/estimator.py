@@ -305,7 +305,7 @@ class ExponentialFamilyPCA(FactorTransformer):
         rows = self._new_rows(X, offset)
         table = rows.table
         Z = self._predictors(rows, Dense(table.shape))
-        return filled(X, table, self._observation.response(Z, table), None)
+        return filled(X, table, self._observation.response(Z, table))
 
     def score(self, X: Any, y: Any = None, offset: Any = None) -> float:
         """Return the mean log likelihood of an observed entry, base measure included.

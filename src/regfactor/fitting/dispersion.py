@@ -1,0 +1,112 @@
+"""The dispersion of negative-binomial counts, by profile likelihood."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln, xlogy
+
+from regfactor.core.linalg import is_sparse
+from regfactor.core.params import Array, is_option
+from regfactor.losses import Loss, NegativeBinomial, Stacked
+from regfactor.penalties import Trace
+from regfactor.problems import Convex, Data, Design
+from regfactor.solvers.base import solve
+
+# logarithms to base ten of the dispersions tried: first some, then those around the best
+COARSE_LOGS = np.arange(-2.0, 3.01, 0.25)
+FINE_LOGS = np.arange(-0.2, 0.21, 0.05)
+N_ROUNDS = 3
+MEAN_FIT_TOL = 1e-2  # relative gap of the fit whose means the dispersions are those about
+
+
+def profile_thetas(x: Array, means: Array, weights: Array) -> Array:
+    """Return the dispersion of greatest likelihood for each column of counts of given means.
+
+    -log f(x) = (x + theta) log(theta + m) - x log m - theta log theta
+                - log Gamma(x + theta) + log Gamma(theta) + log x!
+    """
+
+    def likelihood(log: Array) -> Array:
+        theta = 10.0**log
+        known = gammaln(x + theta) - gammaln(theta) + theta * np.log(theta) + xlogy(x, means)
+        return (weights * (known - (x + theta) * np.log(theta + means))).sum(axis=0)
+
+    width = x.shape[1]
+    coarse = np.stack([likelihood(np.full(width, log)) for log in COARSE_LOGS])
+    best = COARSE_LOGS[coarse.argmax(axis=0)]
+    fine = np.stack([likelihood(best + step) for step in FINE_LOGS])
+    found = np.round(best + FINE_LOGS[fine.argmax(axis=0)], 2)
+    return 10.0 ** np.clip(found, COARSE_LOGS[0], COARSE_LOGS[-1])
+
+
+def with_thetas(loss: Loss, table: Any, weights: Any) -> Loss:
+    """Return a loss with theta="auto" replaced by the dispersion of each column.
+
+    A fit of low rank has the dispersions about the mean of each column, the next one those about
+    the means of that fit, and so on; `weights` are those of entries.
+    """
+    width = table.shape[1]
+    if not any(_is_open(part) for _, part in loss.parts(width)):
+        return loss
+    if is_sparse(table):
+        raise ValueError(
+            "theta='auto' of NegativeBinomial is found for dense tables: give theta a number, as "
+            "NegativeBinomial(theta=10.0), or the table as an array with NaN.",
+        )
+    observed = ~np.isnan(table)
+    counts = observed.astype(float)
+    if weights is not None:
+        counts = np.where(observed, weights, 0.0)
+    x = np.where(observed, table, 0.0).astype(float)
+    means = np.broadcast_to(column_means(x, counts), x.shape)
+    current = _with(loss, profile_thetas(x, means, counts), width)
+    for _ in range(N_ROUNDS):
+        fitted = _fitted_means(current, table, counts, means)
+        current = _with(loss, profile_thetas(x, fitted, counts), width)
+    return current
+
+
+def column_means(x: Array, weights: Array) -> Array:
+    """Return the weighted mean of each column of counts, a small one where it is zero."""
+    total = weights.sum(axis=0)
+    means = (weights * x).sum(axis=0) / np.where(total > 0, total, 1)
+    return np.maximum(means, 0.5 / np.maximum(total, 1))
+
+
+def _is_open(loss: Loss) -> bool:
+    return isinstance(loss, NegativeBinomial) and is_option(loss.theta, "auto")
+
+
+def _with(loss: Loss, thetas: Array, width: int) -> Loss:
+    """Return the loss with a part for all columns of equal dispersion."""
+    groups: list[tuple[Any, Loss]] = []
+    for at, part in loss.parts(width):
+        places = np.arange(width)[at]
+        if not _is_open(part):
+            groups.append((places.tolist(), part))
+            continue
+        for theta in np.unique(thetas[places]).tolist():
+            groups.append((places[thetas[places] == theta].tolist(), NegativeBinomial(theta)))
+    if len(groups) == 1:
+        return groups[0][1]
+    return Stacked(tuple(groups))
+
+
+def _fitted_means(loss: Loss, table: Array, weights: Array, means: Array) -> Array:
+    """Return the means of a fit of low rank, those of other losses as they are."""
+    data = Data.of(table.astype(float), loss, weights)
+    n, d = table.shape
+    null = np.log(means)
+    noise = np.sqrt(data.hessian(null).sum() / max(weights.sum(), 1.0))
+    # half of the largest singular value of noise alone, so that structure near it counts too
+    alpha = float(noise) * (np.sqrt(n) + np.sqrt(d)) / 2
+    problem = Convex(data, Trace(), alpha, design=Design.intercept(n))
+    solution = solve(problem, tol=MEAN_FIT_TOL)
+    Z = problem.predictor(solution.point.factors, solution.point.coefficients)
+    out = means.copy()
+    for at, part in loss.parts(d):
+        if isinstance(part, NegativeBinomial):
+            out[:, at] = part.predict(Z[:, at])
+    return np.maximum(out, np.finfo(float).tiny)
