@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 from sklearn.base import clone
+from sklearn.datasets import load_diabetes
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
@@ -661,9 +662,11 @@ def test_the_default_forward_model_is_a_ridge_on_what_inputs_say_of_targets(tran
         centered = X - model.imputed_ @ model.components_ - model.offset_
         labeled = np.where(np.isnan(seen), 0.1 / np.isnan(seen).sum(), 1 / (~np.isnan(seen)).sum())
         scatter = (centered * (labeled / labeled.sum())[:, None]).T @ centered
-        S = scatter + 1e-3 * np.average(
-            np.square(X - np.average(X, axis=0, weights=labeled)), axis=0, weights=labeled
-        ).mean() * np.eye(X.shape[1])
+        # d + 1 rows of the covariance of all inputs, shrunk by half, and a thousandth
+        rows = (X.shape[1] + 1) * np.square(labeled).sum() / labeled.sum() ** 2
+        inputs = np.cov(X.T, bias=True)
+        S = scatter + 0.5 * rows * inputs
+        S += (0.5 * rows + 1e-3) * np.trace(inputs) / X.shape[1] * np.eye(X.shape[1])
     u = model.components_[0]
     weights = np.linalg.solve(S, u)
     z = (X - model.offset_) @ weights / (u @ weights)
@@ -705,3 +708,17 @@ def test_a_default_forward_model_takes_kernels_several_targets_and_weights():
     weighted = ReverseRegressor(tol=1e-9).fit(X, seen, times)
     repeated = ReverseRegressor(tol=1e-9).fit(np.repeat(X, times, axis=0), np.repeat(seen, times))
     np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=1e-5)
+
+
+def test_a_covariance_of_many_columns_is_not_told_by_few_targets():
+    """A prior from all inputs keeps z(x) from lying along chance directions of the labeled rows."""
+    X, y = load_diabetes(return_X_y=True)
+    X = X / X.std(axis=0)
+    errors = []
+    for seed in range(6):
+        labeled = np.random.default_rng(seed).permutation(len(y))[:17]
+        seen = np.full(len(y), np.nan)
+        seen[labeled] = y[labeled]
+        model = ReverseRegressor("mahalanobis").fit(X, seen)
+        errors.append(np.mean((model.transduction_ - y) ** 2) / y.var())
+    assert max(errors) < 1.1

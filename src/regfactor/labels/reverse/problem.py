@@ -29,9 +29,9 @@ class Reverse(Problem[ReversePoint]):
     """sum_i w_i D_F*(z_i U || f(x_i)), z_i = y_i where a target is known.
 
     D_F*(t || f(x)) = F(x) + F*(t) - x.t (White & Schuurmans 2012, eq. 26). With an intercept z_i is
-    followed by a one. With `shrinkage` (identity only) residuals are measured by S^-1, S their
-    covariance, and W (log det S + s tr S^-1)/2 is added, W = sum w and s = shrinkage times the mean
-    variance of the inputs: S = (weighted residual covariance) + s I is then its minimum.
+    followed by a one. With a `prior` A (identity only) residuals are measured by S^-1, S their
+    covariance, and W (log det S + tr S^-1 A)/2 is added, W = sum w: S = (weighted residual
+    covariance) + A is then its minimum.
     """
 
     X: Array
@@ -39,7 +39,7 @@ class Reverse(Problem[ReversePoint]):
     weights: Array
     potential: Potential
     intercept: bool = False
-    shrinkage: float | None = None
+    prior: Array | None = None
     solvers = ("regfactor.labels.reverse.alternating:ReverseAlternating",)
 
     def check(self) -> None:
@@ -161,33 +161,23 @@ class Reverse(Problem[ReversePoint]):
             return float(self.weights[counted] @ self.divergences(T)[counted])
         root = scipy.linalg.cholesky(point.covariance, lower=True, check_finite=False)
         R = scipy.linalg.solve_triangular(root, (self.X - T).T, lower=True, check_finite=False)
-        eye = np.eye(len(root))
-        inverse = scipy.linalg.solve_triangular(root, eye, lower=True, check_finite=False)
         log_determinant = 2 * float(np.log(np.diag(root)).sum())
-        penalty = self.added_variance * float(np.vdot(inverse, inverse))
+        scaled = scipy.linalg.cho_solve((root, True), self.prior, check_finite=False)
+        penalty = float(np.trace(scaled))
         distances = self.weights @ np.square(R).sum(axis=0)
         return float(distances + self.weights.sum() * (log_determinant + penalty)) / 2
-
-    @cached_property
-    def added_variance(self) -> float:
-        """s, the variance that is added to S."""
-        variances = self.weights @ np.square(self.X - self._mean) / self.weights.sum()
-        variance = float(variances.mean())
-        if variance == 0:
-            variance = 1.0
-        return (self.shrinkage or 0.0) * variance
 
     @property
     def change_scale(self) -> float | None:
         """The scale of changes under a covariance, whose log determinant has no natural zero."""
-        if self.shrinkage is None:
+        if self.prior is None:
             return None
         return float(self.weights.sum()) * self.X.shape[1] / 2
 
     def covariance(self, Z: Array, U: Array) -> Array | None:
-        """Return the S that minimizes the objective for given Z and U; None without a shrinkage."""
-        if self.shrinkage is None:
+        """Return the S that minimizes the objective for given Z and U; None without a prior."""
+        if self.prior is None:
             return None
         R = self.X - self.design(Z) @ U
         own = R.T @ (self.weights[:, None] * R) / self.weights.sum()
-        return own + self.added_variance * np.eye(R.shape[1])
+        return own + self.prior

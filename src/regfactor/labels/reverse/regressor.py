@@ -26,7 +26,10 @@ from regfactor.losses.potentials import Potential
 from regfactor.losses.transfers import as_transfer
 from regfactor.solvers.base import solve_within
 
-SHRINKAGE = 1e-3  # of the covariance towards the mean variance
+# of the prior of a covariance towards the mean variance, and what is added however many rows there
+# are, relative to the mean variance
+SHRINKAGE = 0.5
+LEAST_VARIANCE = 1e-3
 EDGE_SHARE = 1e-8  # of the mean distance of z U from the edge, at which its least entry is there
 FORWARD_TOL = 1e-10
 MAX_FORWARD_STEPS = 1000
@@ -53,7 +56,8 @@ class ReverseRegressor(TransferRegressor):
     transfer : str or Potential, default="identity"
         As in `BregmanRegressor`; given targets must lie in its range, for "exp" above zero.
         "mahalanobis" is "identity" with residuals of the inputs measured by their own covariance,
-        which is fitted too (shrunk, and with its log determinant in the objective). "softmax" needs
+        which is fitted too (with its log determinant in the objective, and d + 1 rows of the
+        covariance of the inputs added to it). "softmax" needs
         rows of targets that sum to one, and has its own intercept.
     unlabeled_weight : float, default=0.1
         mu >= 0.
@@ -180,8 +184,10 @@ class ReverseRegressor(TransferRegressor):
         Y = inputs.targets.table
         if isinstance(potential, potentials.Softmax):  # the last target is one minus the others
             return Reverse(inputs.table, Y[:, :-1], weights, potential, intercept=True)
-        shrinkage = SHRINKAGE if self._is_mahalanobis else None
-        return Reverse(inputs.table, Y, weights, potential, self.fit_intercept, shrinkage)
+        prior = None
+        if self._is_mahalanobis:
+            prior = _prior_covariance(inputs, weights)
+        return Reverse(inputs.table, Y, weights, potential, self.fit_intercept, prior)
 
     def _balanced(self, inputs: RegressionInputs) -> Array:
         """Return shares of the labeled rows, and mu times shares of the others, as row weights."""
@@ -293,6 +299,27 @@ class ReverseRegressor(TransferRegressor):
         found = solve_within(forward.problem, limits)
         self._publish_forward(forward, found.point.coefficients, inputs)
         return found.status
+
+
+def _prior_covariance(inputs: RegressionInputs, weights: Array) -> Array:
+    """Return what is added to the covariance of residuals: d + 1 rows of that of all inputs.
+
+    Few labeled rows that count most do not tell a covariance of d columns; their residuals alone
+    would be measured along chance directions. The covariance of all inputs, which needs no target,
+    is S + U'U up to the variance of targets, and U S^-1 and U (S + U'U)^-1 are parallel.
+    """
+    X = inputs.table
+    n_columns = X.shape[1]
+    shares = inputs.weights / inputs.weights.sum()
+    centered = X - shares @ X
+    covariance = centered.T @ (shares[:, None] * centered)
+    variance = float(np.trace(covariance)) / n_columns
+    if variance == 0:
+        variance = 1.0
+    n_effective = float(weights.sum() ** 2 / np.square(weights).sum())
+    prior_rows = (n_columns + 1) / n_effective
+    added = prior_rows * SHRINKAGE + LEAST_VARIANCE
+    return prior_rows * (1 - SHRINKAGE) * covariance + added * variance * np.eye(n_columns)
 
 
 def _warn_of_edge(problem: Reverse, point: ReversePoint) -> None:
