@@ -322,6 +322,7 @@ TRANSFERS = {
     "exp": POSITIVE[:, 0],
     "cube": REAL[:, 0],
     "relaxed_sigmoid": REAL[:, 0],
+    "kl": REAL[:, 0],
 }
 WIDTHS = (0.3, "scale", "median", "neighbors")
 KERNELS = [
@@ -381,11 +382,13 @@ def test_every_divergence_is_taken_by_every_clustering(divergence):
 @pytest.mark.parametrize("transfer", TRANSFERS)
 def test_every_transfer_is_taken_in_both_directions(transfer):
     y = TRANSFERS[transfer]
+    X = POSITIVE if transfer == "kl" else REAL
     seen = np.where((np.arange(24) < 12).reshape((-1,) + (1,) * (y.ndim - 1)), y, np.nan)
-    assert np.isfinite(regfactor.ReverseRegressor(transfer).fit(REAL, seen).predict(REAL)).all()
-    assert set(regfactor.ReverseClassifier(transfer).fit(REAL, CLASSES).predict(REAL)) <= {0, 1}
-    if transfer != "mahalanobis":  # a metric of inputs, which forward prediction does not rebuild
-        assert np.isfinite(regfactor.BregmanRegressor(transfer).fit(REAL, y).predict(REAL)).all()
+    assert np.isfinite(regfactor.ReverseRegressor(transfer).fit(X, seen).predict(X)).all()
+    assert set(regfactor.ReverseClassifier(transfer).fit(X, CLASSES).predict(X)) <= {0, 1}
+    # a metric of inputs, and inputs >= 0, which forward prediction does not rebuild
+    if transfer not in ("mahalanobis", "kl"):
+        assert np.isfinite(regfactor.BregmanRegressor(transfer).fit(X, y).predict(X)).all()
 
 
 @pytest.mark.parametrize(("kernel", "options"), KERNELS)

@@ -7,10 +7,11 @@ import pandas as pd
 import pytest
 import scipy.sparse
 from sklearn.base import clone
-from sklearn.datasets import make_moons
+from sklearn.datasets import load_breast_cancer, make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -212,12 +213,39 @@ def test_the_history_cools_down():
         model.gap_  # noqa: B018
 
 
-def test_logistic_probabilities_are_the_sigmoid():
+def test_logistic_probabilities_are_the_sigmoid_at_the_temperature_of_held_out_labels():
     X, _, seen = groups()
     model = ExpectationSVC(loss="logistic", C_unlabeled=1.0).fit(X, seen)
-    np.testing.assert_allclose(
-        model.predict_proba(X)[:, 1], 1 / (1 + np.exp(-model.decision_function(X)))
-    )
+    values = model.inverse_temperature_ * model.decision_function(X)
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], 1 / (1 + np.exp(-values)))
+    alone = ExpectationSVC(class_balance({0: 0.5, 1: 0.5}), loss="logistic", classes=[0, 1])
+    assert alone.fit(X, np.where(np.arange(len(X)) < 1, 0, -1)).inverse_temperature_ == 1.0
+
+
+def test_probabilities_are_as_often_right_as_they_say():
+    X, y = load_breast_cancer(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    gaps = []
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(len(y))
+        seen = np.full(len(y), -1)
+        seen[order[:40]] = y[order[:40]]
+        P = ExpectationSVC().fit(X, seen).predict_proba(X[order[40:]])
+        gaps.append(P.max(axis=1).mean() - np.mean(P.argmax(axis=1) == y[order[40:]]))
+    assert np.abs(gaps).max() < 0.06
+
+
+def test_calibration_takes_frames_names_and_a_class_minus_one():
+    X, y, _ = groups()
+    names = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+    seen = np.zeros(len(y))
+    seen[:12] = np.where(y[:12] == 0, -1, 1)
+    model = ExpectationSVC(unlabeled=0).fit(names, seen)
+    assert model.classes_.tolist() == [-1, 1]
+    expected = model.predict_proba(names)
+    names.iloc[:] = 0.0  # a copy was kept
+    again = ExpectationSVC(unlabeled=0).fit(X, seen)
+    np.testing.assert_allclose(again.predict_proba(X), expected)
 
 
 def test_no_statement_means_the_balance_of_the_labels():

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes
@@ -722,3 +723,60 @@ def test_a_covariance_of_many_columns_is_not_told_by_few_targets():
         model = ReverseRegressor("mahalanobis").fit(X, seen)
         errors.append(np.mean((model.transduction_ - y) ** 2) / y.var())
     assert max(errors) < 1.1
+
+
+# -------------------------------------------------------------- counts
+
+
+def counts(n=120, d=6, seed=0):
+    """Poisson inputs with means exp(y U + 1)."""
+    random = np.random.default_rng(seed)
+    y = random.normal(size=n)
+    X = random.poisson(np.exp(np.outer(y, random.normal(size=d)) + 1)).astype(float)
+    return X, y
+
+
+def test_under_kl_components_of_known_targets_are_poisson_regressions():
+    X, y = counts()
+    model = ReverseRegressor("kl").fit(X, y)
+    for column in range(X.shape[1]):
+        expected = PoissonRegressor(alpha=0, tol=1e-10).fit(y[:, None], X[:, column])
+        np.testing.assert_allclose(model.components_[0, column], expected.coef_[0], atol=1e-4)
+        np.testing.assert_allclose(model.offset_[column], expected.intercept_, atol=1e-4)
+
+
+def test_under_kl_predictions_are_a_ridge_on_targets_that_reconstruct_a_row_best():
+    X, y = counts(n=300)
+    seen = np.where(np.arange(300) < 40, y, np.nan)
+    model = ReverseRegressor("kl").fit(X, seen)
+    u = model.components_[0]
+    z = []
+    for x in X[:20]:
+
+        def loss(value, x=x):
+            means = np.exp(value * u + model.offset_)
+            return np.sum(means - x * np.log(means))
+
+        z.append(minimize_scalar(loss).x)
+    predicted = model.predict(X[:20])
+    slope, intercept = np.polyfit(z, predicted, 1)
+    np.testing.assert_allclose(slope * np.array(z) + intercept, predicted, atol=1e-3)
+    errors = [
+        np.mean((ReverseRegressor(transfer).fit(X, seen).transduction_ - y)[40:] ** 2)
+        for transfer in ("kl", "identity")
+    ]
+    assert errors[0] < errors[1]
+
+
+def test_under_kl_rows_of_zeros_have_finite_targets():
+    X, y = counts()
+    X[[0, 60]] = 0.0
+    X[:, 5] = 0.0
+    seen = np.where(np.arange(len(y)) < 20, y, np.nan)
+    model = ReverseRegressor("kl").fit(X, seen)
+    assert np.isfinite(model.transduction_).all()
+    assert np.isfinite(model.predict(X)).all()
+    with pytest.raises(ValueError, match="outside"):
+        model.predict(X - 1)
+    with pytest.raises(ValueError, match="leave alpha"):
+        ReverseRegressor("kl", alpha=1.0).fit(X, seen)

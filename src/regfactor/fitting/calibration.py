@@ -9,7 +9,10 @@ from scipy.special import log_softmax
 
 from regfactor.core.params import Array
 
-INVERSE_TEMPERATURES = np.geomspace(1 / 64, 64, 97)
+# down to those of densities exp(-rho D) of thousands of columns, as of words
+INVERSE_TEMPERATURES = np.geomspace(1 / 4096, 64, 145)
+PRIOR_DEVIATION = np.sqrt(0.5)  # of the logarithm
+PRIOR_DEGREES = 4.0
 N_FOLDS = 5
 NEVER_HELD_OUT = -1  # the fold of a label that is in every fit
 
@@ -67,16 +70,17 @@ def inverse_temperature(
     center: float = 1.0,
     grid: Array = INVERSE_TEMPERATURES,
 ) -> float:
-    r"""max over beta of sum_i w_i s_i . log softmax(beta e_i) - (log beta - log center)^2.
+    r"""max over beta of sum_i w_i s_i . log softmax(beta e_i) + log p(log beta - log center).
 
     The maximum is that of a grid. Energies are those of held-out labels, a column for each class,
-    and s_i the shares of the classes in label i. The prior keeps beta near its center where there
-    are few of them.
+    and s_i the shares of the classes in label i. The prior p keeps beta near its center where there
+    are few of them; it is Student's, whose tails leave a beta far away to a few labels.
     """
     logs = log_softmax(grid[:, None, None] * energies, axis=2)
     likelihoods = np.einsum("bic,ic,i->b", logs, shares, weights)
-    prior = np.log(grid / center) ** 2
-    return float(grid[np.argmax(likelihoods - prior)])
+    distances = np.square(np.log(grid / center) / PRIOR_DEVIATION)
+    prior = -0.5 * (PRIOR_DEGREES + 1) * np.log1p(distances / PRIOR_DEGREES)
+    return float(grid[np.argmax(likelihoods + prior)])
 
 
 def both_classes(values: Array) -> Array:

@@ -15,6 +15,7 @@ TRANSFERS: dict[str, Potential] = {
     "exp": potentials.Exp(),
     "cube": potentials.Cube(),
     "relaxed_sigmoid": potentials.RelaxedSigmoid(),
+    "kl": potentials.Entropy(),
 }
 
 

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import warnings
+from copy import deepcopy
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.loop import Solution
 from regfactor.core.params import Array, frozen, is_option
 from regfactor.fitting.base import Choice, Estimator, Run
+from regfactor.fitting.calibration import (
+    NEVER_HELD_OUT,
+    Temperature,
+    both_classes,
+    inverse_temperature,
+    label_folds,
+)
 from regfactor.fitting.inputs import validated, weights_of_all_rows
 from regfactor.fitting.labels import Labels, labels_of_rows, most_likely
 from regfactor.fitting.parameters import (
@@ -51,9 +61,11 @@ MIN_LABELS = 2  # with fewer none can be left out
 class ExpectationInputs:
     """Rows with labels, weights, features and what is stated of the unlabeled ones.
 
-    `counted` are the rows of positive weight, `free` the unlabeled ones among them.
+    `counted` are the rows of positive weight, `free` the unlabeled ones among them, `given` the
+    rows as the user gave them.
     """
 
+    given: Any
     table: Any
     labels: Labels
     weights: Array
@@ -62,6 +74,22 @@ class ExpectationInputs:
     stated: StatedConstraints
     features: Features
     margin: Margin
+
+
+@frozen
+class HeldOutLabels:
+    """What fits without some labels are made of: an unfitted model, rows, labels and folds.
+
+    `used` are the labeled rows of positive weight, `shares` and `folds` are theirs.
+    """
+
+    model: ExpectationSVC
+    rows: Any
+    labels: Array
+    weights: Array
+    used: Array
+    shares: Array
+    folds: Array
 
 
 class ExpectationSVC(ClassifierMixin, Estimator):
@@ -149,6 +177,9 @@ class ExpectationSVC(ClassifierMixin, Estimator):
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         With a linear kernel; `dual_coef_` of the landmarks with others.
     intercept_ : ndarray of shape (1,) or (n_classes,)
+    inverse_temperature_ : float
+        By which `predict_proba` multiplies L; 1 without labels. It is found when it is first
+        needed, or when the model is saved, by fits without a fifth of the labels each.
     objective_, status_, n_iter_, solver_
         The objective at the last temperature, and the outcome of the run.
     history_ : list of Record
@@ -279,7 +310,17 @@ class ExpectationSVC(ClassifierMixin, Estimator):
             self.landmarks,
             self.random_state,
         )
-        return ExpectationInputs(table, labels, weights, counted, free, stated, features, margin)
+        return ExpectationInputs(
+            given,
+            table,
+            labels,
+            weights,
+            counted,
+            free,
+            stated,
+            features,
+            margin,
+        )
 
     def _state(self, inputs: ExpectationInputs) -> Expectation:
         C_unlabeled = self.C_unlabeled
@@ -366,7 +407,42 @@ class ExpectationSVC(ClassifierMixin, Estimator):
         self.constraints_ = stated.constraints
         self.constraint_report_ = stated.report(by_class(point.labels), winners[free])
         stated.warn_of_violations(self.constraint_report_)
+        self._temperature = self._lazy_temperature(inputs)
         return solution
+
+    def _lazy_temperature(self, inputs: ExpectationInputs) -> Temperature:
+        """Return the temperature of `predict_proba`, for which a copy of the table is kept."""
+        labels = inputs.labels
+        used = np.flatnonzero(labels.labeled & (inputs.weights > 0))
+        if not len(used):
+            return Temperature(1.0)
+        shares = labels.one_hot()[used]
+        folds = label_folds(shares)
+        if (folds == NEVER_HELD_OUT).all():
+            return Temperature(1.0)
+        y = np.full(len(labels.codes), self.unlabeled, dtype=object)
+        y[labels.labeled] = labels.classes[labels.codes[labels.labeled]].tolist()
+        held_out = HeldOutLabels(
+            clone(self).set_params(classes=labels.classes.tolist(), callback=None, verbose=0),
+            deepcopy(inputs.given),
+            y,
+            inputs.weights,
+            used,
+            shares,
+            folds,
+        )
+        return Temperature(partial(_calibration, held_out))
+
+    @property
+    def inverse_temperature_(self) -> float:
+        """The factor of L(-f) - L(f) in `predict_proba`."""
+        check_is_fitted(self)
+        return self._temperature.value
+
+    def _advantages(self, X: Any, rows: Array) -> Array:
+        """Return L(-f) - L(f) of some rows."""
+        table = self._as_table(X, reset=False)
+        return self._margin.advantage(self._values(table[rows]))
 
     def _values(self, X: Any) -> Array:
         if self._landmarks is None:
@@ -418,9 +494,10 @@ class ExpectationSVC(ClassifierMixin, Estimator):
         return self.classes_[most_likely(F)]
 
     def predict_proba(self, X: Any) -> Array:
-        """Return exp(-L) of each class, scaled to sum to one; not calibrated.
+        """Return exp(-inverse_temperature_ L) of each class, scaled to sum to one.
 
-        These are the labels at T = C' without statements.
+        Held-out labels calibrate them; without labels these are the labels at T = C' without
+        statements.
 
         Parameters
         ----------
@@ -431,7 +508,8 @@ class ExpectationSVC(ClassifierMixin, Estimator):
         ndarray of shape (n_samples, n_classes)
         """
         F, dtype = self._scores(X)
-        return self._posterior(F).astype(dtype)
+        scores = self.inverse_temperature_ * self._margin.advantage(F)
+        return by_class(probabilities(scores)).astype(dtype)
 
     def __sklearn_tags__(self) -> Tags:
         """Declare whether sparse tables are accepted, and whether the kernel is precomputed."""
@@ -439,3 +517,26 @@ class ExpectationSVC(ClassifierMixin, Estimator):
         tags.input_tags.sparse = takes_sparse(self.kernel)
         tags.input_tags.pairwise = is_pairwise(self.kernel)
         return tags
+
+
+def _calibration(data: HeldOutLabels) -> float:
+    """Return the inverse temperature at which held-out labels are most likely.
+
+    Labels of a fold are hidden, and their rows stay as unlabeled ones.
+    """
+    energies = np.zeros(data.shares.shape)
+    for fold in range(data.folds.max() + 1):
+        out = data.folds == fold
+        held = data.used[out]
+        labels = data.labels.copy()
+        labels[held] = data.model.unlabeled
+        with warnings.catch_warnings():  # of the fit with all labels, which has been told
+            warnings.simplefilter("ignore")
+            model = clone(data.model).fit(data.rows, labels, data.weights)
+        energies[out] = both_classes(model._advantages(data.rows, held))
+    tested = data.folds != NEVER_HELD_OUT
+    return inverse_temperature(
+        energies[tested],
+        data.shares[tested],
+        data.weights[data.used[tested]],
+    )

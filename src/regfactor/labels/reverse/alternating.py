@@ -92,7 +92,7 @@ def supervised_components(problem: Reverse, Z: Array, rows: Array) -> Array:
     X = problem.X[rows]
     w = problem.weights[rows]
     task = ColumnTask.of_components(problem, D, X, w)
-    wanted = _least_squares(D, problem.potential.transfer(X), w)  # exact where there is no noise
+    wanted = _least_squares(D, problem.finite_transfer(X), w)  # exact where there is no noise
     if problem.is_identity:
         return wanted
     if not problem.bounded:

@@ -112,10 +112,20 @@ class Reverse(Problem[ReversePoint]):
         at_mean = self.weights.sum() * self.potential.value(self._mean[None]).sum()
         return float(max(self.weights @ self.input_potentials - at_mean, 0.0))
 
+    def finite_transfer(self, X: Array) -> Array:
+        """Return f(x), for infinite ones a number beyond the others: a start needs numbers."""
+        found = self.potential.transfer(X)
+        finite = np.isfinite(found)
+        if finite.all():
+            return found
+        low = found.min(where=finite, initial=0.0) - 1
+        high = found.max(where=finite, initial=0.0) + 1
+        return np.clip(found, low, high)
+
     @cached_property
     def size(self) -> float:
         """The size of the numbers that are subtracted in the objective, for its rounding."""
-        crossed = np.abs(self.X * self.potential.transfer(self.X)).sum(axis=1)
+        crossed = np.abs(self.X * self.finite_transfer(self.X)).sum(axis=1)
         return float(self.weights @ (np.abs(self.input_potentials) + crossed))
 
     def design(self, Z: Array) -> Array:

@@ -133,7 +133,7 @@ class ColumnTask:
         it, what a step could gain is lost in the divergence.
         """
         sizes = np.zeros(self.X.shape[1])
-        for T in (self.predictor(B), self.problem.potential.transfer(self.X.T).T):
+        for T in (self.predictor(B), self.problem.finite_transfer(self.X.T).T):
             T = np.where(self.problem.inside(T), T, _inner_point(self.problem))
             conjugate = self.w * self.problem.conjugate.value(T)
             product = self.w * self.X * T
@@ -249,7 +249,7 @@ class ColumnTask:
         The last is approached from the mean as far as the domain allows.
         """
         mean = np.where(self.free, mean[:, None], B)
-        f = self.problem.potential.transfer(self.X.T).T
+        f = self.problem.finite_transfer(self.X.T).T
         solution = np.linalg.lstsq(self.D, f - self.offset, rcond=None)[0]
         wanted = np.where(self.free, solution, B)
         if self.problem.bounded:

@@ -11,9 +11,10 @@ from regfactor.core.loop import Limits, Solution, Status
 from regfactor.core.params import Array, is_option, warn
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.parameters import AUTO, FINITE_NON_NEGATIVE
-from regfactor.fitting.ridge_readout import column_readouts
+from regfactor.fitting.ridge_readout import RidgeReadout, column_readouts
 from regfactor.fitting.targets import LinearModel, Targets, check_range
 from regfactor.labels.reverse.forward_strength import select_forward_alpha
+from regfactor.labels.reverse.input_targets import TargetsOfInputs
 from regfactor.labels.reverse.problem import Reverse, ReversePoint
 from regfactor.labels.reverse.transfer_regressor import (
     MAHALANOBIS,
@@ -46,7 +47,9 @@ class ReverseRegressor(TransferRegressor):
     Targets are predicted by a forward model, `transduction_` for rows without a target too. Under
     "identity" and "mahalanobis" with `alpha="auto"` it is the ridge regression of the given targets
     on z(x), the targets from which x alone is best reconstructed, linear in x, with the strength of
-    most evidence. Else it is f(x W + b) fitted to the completed targets, which minimizes
+    most evidence; under "kl" too, where z(x) is found by Newton steps in each row, within the range
+    of the given targets and as much again on either side. Else it is f(x W + b) fitted to the
+    completed targets, which minimizes
     sum_i v_i [F(x_i W + b) - z_i.(x_i W + b)] + alpha/2 |W|^2 with v_i = 1 on labeled rows and mu
     T_l/T_u on the others; free targets outside the range of f count there as the nearest number in
     it. With mu = 0 it is `BregmanRegressor` on the labeled rows.
@@ -58,7 +61,9 @@ class ReverseRegressor(TransferRegressor):
         "mahalanobis" is "identity" with residuals of the inputs measured by their own covariance,
         which is fitted too (with its log determinant in the objective, and d + 1 rows of the
         covariance of the inputs added to it). "softmax" needs
-        rows of targets that sum to one, and has its own intercept.
+        rows of targets that sum to one, and has its own intercept. "kl", for inputs >= 0 such as
+        counts, reconstructs them by exp(z U + offset): D = x ln(x / r) - x + r, r the
+        reconstruction.
     unlabeled_weight : float, default=0.1
         mu >= 0.
     alpha : float or "auto", default="auto"
@@ -98,7 +103,7 @@ class ReverseRegressor(TransferRegressor):
     offset_ : ndarray of shape (n_features,)
         The offset of z U; zero without an intercept.
     coef_, intercept_ : ndarray
-        W and b of the forward model.
+        W and b of the forward model, under "kl" of the ridge on z(x).
     objective_ : float
     status_ : Status
     n_iter_ : int
@@ -180,6 +185,11 @@ class ReverseRegressor(TransferRegressor):
     def _state(self, inputs: RegressionInputs) -> Reverse:
         potential = inputs.potential
         _check_domain(inputs.table, potential)
+        if _takes_some_inputs(potential) and not is_option(self.alpha, "auto"):
+            raise ValueError(
+                f"Under {potential} targets are predicted from z(x) by a ridge of most evidence; "
+                "leave alpha at 'auto'."
+            )
         weights = self._balanced(inputs)
         Y = inputs.targets.table
         if isinstance(potential, potentials.Softmax):  # the last target is one minus the others
@@ -210,8 +220,12 @@ class ReverseRegressor(TransferRegressor):
         _warn_of_edge(problem, solution.point)
         Z = self._publish_reverse(problem, solution.point, inputs)
         auto = is_option(self.alpha, "auto")
+        self._targets_of_inputs = None
         if auto and isinstance(inputs.potential, potentials.Identity):
             self._fit_readout(problem, solution.point, inputs)
+            status = solution.status
+        elif _takes_some_inputs(inputs.potential):
+            self._fit_readout_of_rows(problem, solution.point, inputs)
             status = solution.status
         else:
             if auto:
@@ -267,7 +281,24 @@ class ReverseRegressor(TransferRegressor):
         z is one number for each target, found from the inputs alone and linear in them.
         """
         to_targets = problem.projection(point)
-        features = inputs.table @ to_targets
+        readout = self._readout(inputs.table @ to_targets, inputs)
+        model = LinearModel(to_targets @ readout.coef, readout.intercept, np.nan)
+        self._publish_linear(model, inputs)
+
+    def _fit_readout_of_rows(
+        self,
+        problem: Reverse,
+        point: ReversePoint,
+        inputs: RegressionInputs,
+    ) -> None:
+        """Regress the given targets on z(x) = argmin_z D(z U || f(x)), which is not linear in x."""
+        self._targets_of_inputs = TargetsOfInputs.of(problem, point.components)
+        readout = self._readout(self._targets_of_inputs(inputs.table), inputs)
+        model = LinearModel(readout.coef, readout.intercept, np.nan)
+        self._publish_linear(model, replace(inputs, potential=potentials.Identity()))
+
+    def _readout(self, features: Array, inputs: RegressionInputs) -> RidgeReadout:
+        """Return the ridge of the given targets on features of rows, and publish its strength."""
         Y = inputs.targets.table
         used = (inputs.weights > 0) & ~np.isnan(Y).all(axis=1)
         readout = column_readouts(
@@ -277,8 +308,14 @@ class ReverseRegressor(TransferRegressor):
             self.fit_intercept,
         )
         self.alpha_ = readout.strength
-        model = LinearModel(to_targets @ readout.coef, readout.intercept, np.nan)
-        self._publish_linear(model, inputs)
+        return readout
+
+    def _predicted(self, table: Array) -> Array:
+        """Return the targets of rows, or of rows of a kernel matrix."""
+        if self._targets_of_inputs is not None:
+            _check_domain(table, self._targets_of_inputs.potential)
+            table = self._targets_of_inputs(table.astype(np.float64)).astype(table.dtype)
+        return super()._predicted(table)
 
     def _fit_forward(
         self,
@@ -334,6 +371,12 @@ def _warn_of_edge(problem: Reverse, point: ReversePoint) -> None:
             f"Some z_i U lies at the edge of the range {allowed} of the transfer, where the fit is "
             "unstable; another transfer may suit these inputs better."
         )
+
+
+def _takes_some_inputs(potential: Potential) -> bool:
+    """Return whether inputs lie in an interval, so that f(x W + b) need not be defined."""
+    ends = [potential.domain.low, potential.domain.high]
+    return bool(np.isfinite(ends).any())
 
 
 def _check_domain(X: Array, potential: Potential) -> None:
