@@ -166,7 +166,7 @@ class Reverse(Problem[ReversePoint]):
     def objective(self, point: ReversePoint) -> float:
         """Return the objective; rows of weight zero do not count."""
         T = self.reconstruction(point)
-        if point.covariance is None:
+        if point.covariance is None or self.prior is None:
             counted = self.weights > 0
             return float(self.weights[counted] @ self.divergences(T)[counted])
         root = scipy.linalg.cholesky(point.covariance, lower=True, check_finite=False)

@@ -220,7 +220,7 @@ class ReverseRegressor(TransferRegressor):
         _warn_of_edge(problem, solution.point)
         Z = self._publish_reverse(problem, solution.point, inputs)
         auto = is_option(self.alpha, "auto")
-        self._targets_of_inputs = None
+        self._targets_of_inputs: TargetsOfInputs | None = None
         if auto and isinstance(inputs.potential, potentials.Identity):
             self._fit_readout(problem, solution.point, inputs)
             status = solution.status
@@ -292,8 +292,9 @@ class ReverseRegressor(TransferRegressor):
         inputs: RegressionInputs,
     ) -> None:
         """Regress the given targets on z(x) = argmin_z D(z U || f(x)), which is not linear in x."""
-        self._targets_of_inputs = TargetsOfInputs.of(problem, point.components)
-        readout = self._readout(self._targets_of_inputs(inputs.table), inputs)
+        targets = TargetsOfInputs.of(problem, point.components)
+        readout = self._readout(targets(inputs.table), inputs)
+        self._targets_of_inputs = targets
         model = LinearModel(readout.coef, readout.intercept, np.nan)
         self._publish_linear(model, replace(inputs, potential=potentials.Identity()))
 
