@@ -297,6 +297,7 @@ FAMILIES = {
     "bernoulli": BINARY,
     "binomial": BINARY,
     "poisson": COUNTS,
+    "negative_binomial": COUNTS,
     "gamma": POSITIVE,
     "multinomial": COUNTS + 1,
 }

@@ -17,7 +17,8 @@ from regfactor.solvers.base import solve
 # logarithms to base ten of the dispersions tried: first some, then those around the best
 COARSE_LOGS = np.arange(-2.0, 3.01, 0.25)
 FINE_LOGS = np.arange(-0.2, 0.21, 0.05)
-N_ROUNDS = 3
+N_ROUNDS = 2
+N_FOLDS = 4  # each entry has its mean from a fit that did not see it
 MEAN_FIT_TOL = 1e-2  # relative gap of the fit whose means the dispersions are those about
 
 
@@ -39,6 +40,38 @@ def profile_thetas(x: Array, means: Array, weights: Array) -> Array:
     fine = np.stack([likelihood(best + step) for step in FINE_LOGS])
     found = np.round(best + FINE_LOGS[fine.argmax(axis=0)], 2)
     return 10.0 ** np.clip(found, COARSE_LOGS[0], COARSE_LOGS[-1])
+
+
+def common_theta(table: Any, weights: Any) -> float:
+    """Return the one dispersion of greatest likelihood for all columns of a table.
+
+    It is that about the means of a fit of low rank; of a sparse table, about those of its columns.
+    """
+    if is_sparse(table):
+        # as one column of entries, about the means of their columns
+        x = table.data.astype(float)[:, None]
+        counts = np.ones_like(x) if weights is None else weights.data[:, None]
+        total = np.bincount(table.indices, counts[:, 0] * x[:, 0], table.shape[1])
+        seen = np.bincount(table.indices, counts[:, 0], table.shape[1])
+        means = (total / np.where(seen > 0, seen, 1))[table.indices][:, None]
+        means = np.maximum(means, np.finfo(float).tiny)
+        return float(profile_thetas(x, means, counts)[0])
+    observed = ~np.isnan(table)
+    counts = observed.astype(float)
+    if weights is not None:
+        counts = np.where(observed, weights, 0.0)
+    x = np.where(observed, table, 0.0).astype(float)
+    means = np.broadcast_to(column_means(x, counts), x.shape)
+    theta = _pooled(x, means, counts)
+    for _ in range(N_ROUNDS):
+        fitted = _fitted_means(NegativeBinomial(theta), table, counts, means)
+        theta = _pooled(x, fitted, counts)
+    return theta
+
+
+def _pooled(x: Array, means: Array, weights: Array) -> float:
+    columns = [part.reshape(-1, 1) for part in (x, means, weights)]
+    return float(profile_thetas(*columns)[0])
 
 
 def with_thetas(loss: Loss, table: Any, weights: Any) -> Loss:
@@ -95,18 +128,25 @@ def _with(loss: Loss, thetas: Array, width: int) -> Loss:
 
 
 def _fitted_means(loss: Loss, table: Array, weights: Array, means: Array) -> Array:
-    """Return the means of a fit of low rank, those of other losses as they are."""
-    data = Data.of(table.astype(float), loss, weights)
+    """Return the means of entries by fits of low rank to other entries.
+
+    Means of a fit to the entries themselves would be too near to them.
+    """
     n, d = table.shape
-    null = np.log(means)
-    noise = np.sqrt(data.hessian(null).sum() / max(weights.sum(), 1.0))
+    X = table.astype(float)
+    whole = Data.of(X, loss, weights)
+    noise = float(np.sqrt(whole.hessian(np.log(means)).sum() / max(weights.sum(), 1.0)))
     # half of the largest singular value of noise alone, so that structure near it counts too
-    alpha = float(noise) * (np.sqrt(n) + np.sqrt(d)) / 2
-    problem = Convex(data, Trace(), alpha, design=Design.intercept(n))
-    solution = solve(problem, tol=MEAN_FIT_TOL)
-    Z = problem.predictor(solution.point.factors, solution.point.coefficients)
+    alpha = noise * (np.sqrt(n) + np.sqrt(d)) / 2
+    folds = np.random.default_rng(0).integers(N_FOLDS, size=X.shape)
     out = means.copy()
-    for at, part in loss.parts(d):
-        if isinstance(part, NegativeBinomial):
-            out[:, at] = part.predict(Z[:, at])
+    for fold in range(N_FOLDS):
+        data = whole.kept(folds != fold)
+        problem = Convex(data, Trace(), alpha, design=Design.intercept(n))
+        solution = solve(problem, tol=MEAN_FIT_TOL)
+        Z = problem.predictor(solution.point.factors, solution.point.coefficients)
+        for at, part in loss.parts(d):
+            if isinstance(part, NegativeBinomial):
+                predicted = part.predict(Z[:, at])
+                out[:, at] = np.where(folds[:, at] == fold, predicted, out[:, at])
     return np.maximum(out, np.finfo(float).tiny)

@@ -16,6 +16,7 @@ from regfactor.core.loop import Solution, Status
 from regfactor.core.params import Array, is_option, warn
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.certificate import Certificate
+from regfactor.fitting.dispersion import common_theta
 from regfactor.fitting.factor_estimator import FactorTransformer
 from regfactor.fitting.inputs import (
     as_float_table,
@@ -26,11 +27,12 @@ from regfactor.fitting.inputs import (
     naming_columns_in_errors,
     row_weights,
     warn_of_empty,
+    weigh_rows,
 )
 from regfactor.fitting.parameters import AUTO, COUNT, NON_NEGATIVE, RUN_CONSTRAINTS
 from regfactor.fitting.selection import Selection
 from regfactor.kernels import as_kernel, is_pairwise
-from regfactor.losses import Loss, Multinomial
+from regfactor.losses import Loss, Multinomial, NegativeBinomial, Poisson
 from regfactor.problems import Convex, Factored
 from regfactor.problems.layout import Dense, Pattern
 from regfactor.solvers.base import solve_within
@@ -40,6 +42,7 @@ from regfactor.tables.epca.families import (
     FAMILIES,
     as_family,
     check_form,
+    check_values,
     is_non_negative,
     log_likelihood,
 )
@@ -74,9 +77,10 @@ class ExponentialFamilyPCA(FactorTransformer):
         `gap_`; under "multinomial" it learns from completely observed rows only.
     family : str or Loss, default="gaussian"
         Distribution of an entry, with its canonical link: "gaussian", "bernoulli", "binomial",
-        "poisson", "gamma" or "multinomial". The variance of "gaussian" is one, and "gamma" is that
-        of shape one (its shape only scales alpha). "multinomial" conditions on the total of each
-        row.
+        "poisson", "negative_binomial", "gamma" or "multinomial". The variance of "gaussian" is one,
+        "negative_binomial" has variance m + m^2 / theta and a log link, with `theta_` by profile
+        likelihood, or that of `NegativeBinomial(theta)`, and "gamma" is that of shape one (its
+        shape only scales alpha). "multinomial" conditions on the total of each row.
     alpha : float or "auto", default=1.0
         Strength of the ridge. "auto" tries 20 strengths, from the one that leaves no component down
         to a thousandth of it, and takes the one that predicts held-out entries, a random tenth,
@@ -88,9 +92,9 @@ class ExponentialFamilyPCA(FactorTransformer):
     fit_intercept : bool, default=True
         Whether to fit unpenalized column offsets.
     row_offset : {"total", "fit"}, optional
-        A number for each row that is added to all its predictors. "total", for the family
-        "poisson", takes the log of the row's total, divided by what the mean of its observed
-        columns would make: the exposure, or sequencing depth, of which an offset given to `fit` is
+        A number for each row that is added to all its predictors. "total", for the families
+        "poisson" and "negative_binomial", takes the log of the row's total, divided by what the
+        mean of its observed columns would make: the exposure, or sequencing depth, of which an offset given to `fit` is
         a part. "fit" estimates it without penalty, for new rows too, with (weighted) mean zero over
         the training rows where there is an intercept; rows of only zeros (or only ones), whose
         offset is unbounded, are left out of the mean.
@@ -128,6 +132,8 @@ class ExponentialFamilyPCA(FactorTransformer):
     deviance_explained_ : float
         One minus the deviance over that of a model without components, which has intercepts in any
         case.
+    theta_ : float
+        With the family "negative_binomial": its dispersion.
     alpha_, objective_ : float
     alphas_, validation_loss_, validation_error_, alpha_max_ : ndarray, ndarray, ndarray, float
         With `alpha="auto"`: the strengths tried, the mean loss of held-out entries with its
@@ -362,6 +368,10 @@ class ExponentialFamilyPCA(FactorTransformer):
             table = kernel.gram()
         rows = row_weights(table, sample_weight)
         entries = entry_weights(table, entry_weight, None)
+        if isinstance(loss, NegativeBinomial) and is_option(loss.theta, "auto"):
+            check_values(Poisson(), table)
+            weights = entries if rows is None else weigh_rows(table, entries, rows)
+            loss = NegativeBinomial(common_theta(table, weights))
         given = WeightedTable(table, rows, entries, as_offset(offset, table, loss))
         learned = given.learned
         if is_option(self.alpha, "auto") or is_option(self.n_components, "auto"):
@@ -458,6 +468,8 @@ class ExponentialFamilyPCA(FactorTransformer):
         self._observation = inputs.observation
         self._kernel = inputs.kernel
         self._offset_given = given.offset is not None
+        if isinstance(inputs.observation.loss, NegativeBinomial):
+            self.theta_ = float(inputs.observation.loss.theta)
         self._n_features_out = len(fit.components)
 
     def _publish_choices(self, problem: Convex | Factored, selections: list[Selection]) -> None:

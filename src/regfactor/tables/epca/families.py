@@ -9,7 +9,17 @@ from scipy.special import gammaln
 
 from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array, UnsupportedProblem, choose
-from regfactor.losses import Binomial, Gamma, Logistic, Loss, Multinomial, Poisson, Softmax, Squared
+from regfactor.losses import (
+    Binomial,
+    Gamma,
+    Logistic,
+    Loss,
+    Multinomial,
+    NegativeBinomial,
+    Poisson,
+    Softmax,
+    Squared,
+)
 from regfactor.problems.checks import IllegalValues, as_bits
 
 FAMILIES: dict[str, type[Loss]] = {
@@ -17,6 +27,7 @@ FAMILIES: dict[str, type[Loss]] = {
     "bernoulli": Logistic,
     "binomial": Binomial,
     "poisson": Poisson,
+    "negative_binomial": NegativeBinomial,
     "gamma": Gamma,
     "multinomial": Multinomial,
 }
@@ -46,10 +57,11 @@ def is_non_negative(family: Any) -> bool:
 
 def check_form(n_components: Any, row_offset: Any, loss: Loss) -> None:
     """Raise for an offset of rows or a convex form that the family cannot have."""
-    if row_offset == "total" and not isinstance(loss, Poisson):
+    if row_offset == "total" and not isinstance(loss, Poisson | NegativeBinomial):
         other = "None" if isinstance(loss, Multinomial) else "'fit'"
         raise ValueError(
-            "row_offset='total' is an exposure of counts: use family='poisson', or "
+            "row_offset='total' is an exposure of counts: use family='poisson' or "
+            "'negative_binomial', or "
             f"row_offset={other}."
         )
     if row_offset == "fit" and isinstance(loss, Multinomial):
@@ -141,6 +153,9 @@ def _log_base(loss: Loss, x: Array) -> Any:
         return -0.5 * np.log(2 * np.pi)
     if isinstance(loss, Poisson):
         return -gammaln(x + 1)
+    if isinstance(loss, NegativeBinomial):
+        theta = loss.theta
+        return gammaln(x + theta) - gammaln(theta) - gammaln(x + 1) + theta * np.log(theta)
     if isinstance(loss, Binomial):
         return gammaln(loss.trials + 1) - gammaln(x + 1) - gammaln(loss.trials - x + 1)
     return 0.0
