@@ -15,10 +15,11 @@ from regfactor.series.autoregression_bank import (
 )
 from regfactor.series.bank import BankFit, SeriesTable, Units
 from regfactor.series.gap_filling import filled_gaps
+from regfactor.series.phase_means import SEASONS
 from regfactor.series.pooled_forecast import calibration_factor
 from regfactor.series.ridge_evidence import RidgePosterior
 from regfactor.series.rolling_origins import RollingOrigins, default_horizon
-from regfactor.series.season_evidence import SEASONS, best_season, log_gains, season_gains
+from regfactor.series.season_evidence import best_season, log_gains, season_gains
 from regfactor.series.smoothing_bank import (
     SmoothingBank,
     SmoothingGroup,
