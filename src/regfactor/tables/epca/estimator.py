@@ -94,10 +94,10 @@ class ExponentialFamilyPCA(FactorTransformer):
     row_offset : {"total", "fit"}, optional
         A number for each row that is added to all its predictors. "total", for the families
         "poisson" and "negative_binomial", takes the log of the row's total, divided by what the
-        mean of its observed columns would make: the exposure, or sequencing depth, of which an offset given to `fit` is
-        a part. "fit" estimates it without penalty, for new rows too, with (weighted) mean zero over
-        the training rows where there is an intercept; rows of only zeros (or only ones), whose
-        offset is unbounded, are left out of the mean.
+        mean of its observed columns would make: the exposure, or sequencing depth, of which an
+        offset given to `fit` is a part. "fit" estimates it without penalty, for new rows too, with
+        (weighted) mean zero over the training rows where there is an intercept; rows of only zeros
+        (or only ones), whose offset is unbounded, are left out of the mean.
     trials : float, default=1
         Number of trials of the family "binomial".
     gamma, degree, coef0 : default="scale", 3, 1.0
