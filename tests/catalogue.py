@@ -38,6 +38,7 @@ from regfactor.tables.kernel_subspace import Eigenvectors, KernelComponents
 from regfactor.views.canonical_svd import CanonicalDirections, CanonicalSvd
 from regfactor.views.pair import TablePair
 from regfactor.views.reduced_rank import ReducedRank, StackedRank, StackedRegression, TruncatedRidge
+from regfactor.views.shared_private import PartwiseFista, SharedPrivate
 
 LOSSES = {
     "squared": losses.Squared(),
@@ -263,6 +264,7 @@ ESTIMATORS = {
     "RegularizedARMA": regfactor.RegularizedARMA(),
     "AutoForecaster": regfactor.AutoForecaster(),
     "TwoViewSubspace": regfactor.TwoViewSubspace(),
+    "MultiViewSubspace": regfactor.MultiViewSubspace(),
     "ConvexFactorClassifier": regfactor.ConvexFactorClassifier(),
     "ConvexFactorRegressor": regfactor.ConvexFactorRegressor(),
     "ReverseClassifier": regfactor.ReverseClassifier(),
@@ -425,6 +427,9 @@ PROBLEMS = {
     "softmax": problems.Convex(_data(losses.Softmax(), 0.0), penalties.Trace(), 0.7),
     "two_view": problems.Convex(_data(losses.Squared()), penalties.TwoView(2), 0.7),
     "two_view_logistic": problems.Convex(_data(losses.Logistic()), penalties.TwoView(2), 0.7),
+    "shared_private": problems.Convex(
+        _data(losses.Squared()), SharedPrivate((2, 3), (0.8, 0.85)), 0.7
+    ),
     "many_views": problems.Convex(_data(losses.Squared()), ManyViews((2, 2, 1)), 0.7),
     "factors_squared": problems.Factored(_data(losses.Squared()), **_RIDGE, alpha=0.7),
     "factors_logistic": problems.Factored(_data(losses.Logistic()), **_RIDGE, alpha=0.7),
@@ -500,6 +505,7 @@ SOLVERS = {
     "StackedRegression": SolverCase(StackedRegression()),
     "Eigenvectors": SolverCase(Eigenvectors()),
     "SimplexSearch": SolverCase(SimplexSearch()),
+    "PartwiseFista": SolverCase(PartwiseFista()),
     "Local": SolverCase(Local(rank=2), descends=True, optimal=False),
     "Staged": SolverCase(Staged(rank=2), optimal=False),
 }

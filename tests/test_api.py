@@ -82,6 +82,7 @@ CONSTRUCTORS = {
         "scale": True,
         "regression": "auto",
     },
+    "MultiViewSubspace": {"alpha": "noise", "loss": "auto", "scale": True, "private": True},
     "ReverseClassifier": {
         "transfer": "identity",
         "assignment": "hard",
@@ -156,6 +157,7 @@ ALSO = {
         "ConvexSparseCoding",
         "ExponentialFamilyPCA",
         "TwoViewSubspace",
+        "MultiViewSubspace",
         "ConvexFactorClassifier",
         "ConvexFactorRegressor",
     ),
@@ -168,6 +170,7 @@ SPARSE = {
         "SubspaceImputer",
         "RobustSubspace",
         "TwoViewSubspace",
+        "MultiViewSubspace",
     ),
     "observed": (
         "AutoImputer",

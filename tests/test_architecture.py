@@ -68,6 +68,7 @@ ON_REQUEST = {  # solvers that no problem names
     "Local": "a comparison",
     "Staged": "a comparison",
     "SimplexSearch": "a comparison",
+    "PartwiseFista": "named by its gauge",
 }
 UNTRIED = {
     "ClassPool",  # of SemiSupervisedClassifier, tried with it

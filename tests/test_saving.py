@@ -21,6 +21,13 @@ from regfactor.saving import NOTE, UntrustedModel
 
 pytest.importorskip("skops", reason="saving needs skops: pip install -e '.[cli]'")
 
+TWO_TABLES = (
+    "CanonicalCorrelation",
+    "MultiViewSubspace",
+    "ReducedRankRegression",
+    "TwoViewSubspace",
+)
+
 
 def fitted(model, rng):
     """A fit of any estimator to a table that suits it."""
@@ -30,7 +37,7 @@ def fitted(model, rng):
         return model.fit(X, np.where(X[:, 0] > 2, "high", "low"))
     if name.endswith(("Regressor", "RegressorCV")):
         return model.fit(X, X[:, 0])
-    if name in ("CanonicalCorrelation", "ReducedRankRegression", "TwoViewSubspace"):
+    if name in TWO_TABLES:
         return model.fit(X, X[:, :2])
     return model.fit(X)
 

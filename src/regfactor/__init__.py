@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from regfactor.tables.subspace import ConvexSparseCoding, ConvexSubspace
     from regfactor.versions import show_versions
     from regfactor.views.correlation import CanonicalCorrelation
+    from regfactor.views.multi_view import MultiViewSubspace
     from regfactor.views.reduced_rank import ReducedRankRegression
     from regfactor.views.two_view import TwoViewSubspace
 
@@ -54,6 +55,7 @@ __all__ = [
     "ExponentialFamilyPCA",
     "FactorModel",
     "KernelSubspace",
+    "MultiViewSubspace",
     "ReducedRankRegression",
     "RegularizedARMA",
     "ReverseClassifier",
@@ -104,6 +106,7 @@ HOMES = {
     "ExponentialFamilyPCA": "tables.epca.estimator",
     "FactorModel": "tables.factor_model",
     "KernelSubspace": "tables.kernel_subspace",
+    "MultiViewSubspace": "views.multi_view",
     "ReducedRankRegression": "views.reduced_rank",
     "RegularizedARMA": "series.arma.estimator",
     "ReverseClassifier": "labels.reverse.classifier",

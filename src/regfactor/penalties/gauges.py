@@ -38,6 +38,7 @@ class Gauge(Params, abc.ABC):
     scale: Any = 1.0
     power: float = 2.0  # p of the lp norm on the codes
     proximable: ClassVar[bool] = True  # whether its prox is known in closed form
+    solver: ClassVar[str | None] = None  # "package.module:Class", of a gauge that has its own
 
     def check(self, d: int) -> None:
         """Raise if the gauge does not fit a table of d columns."""

@@ -89,6 +89,8 @@ class Convex(Problem[FactorPoint]):
 
     def candidates(self, limits: Limits) -> tuple[str, ...]:
         """Return the solvers to try, the fastest for this problem first."""
+        if self.gauge.solver is not None:
+            return (self.gauge.solver,)
         if isinstance(self.gauge, TwoView):
             return (ETA_SEARCH,)
         if limits.max_rank is not None or self.data.layout.sparse:
