@@ -144,8 +144,9 @@ def test_decimal_commas_and_separators_are_written_as_they_were_read(labeled, jo
     for path in (labeled, comma):
         done = command(job, path, *options, "--save", path.with_suffix(".skops"))
         assert done.code == 0, done
-        assert command("score", path.with_suffix(".skops"), path).code == 0
-    for job_ in (job, "score"):
+        if job != "forecast":  # whose new rows must follow
+            assert command("score", path.with_suffix(".skops"), path).code == 0
+    for job_ in (job, "score") if job != "forecast" else (job,):
         expected = pd.read_csv(labeled.with_name(f"people.{job_}.csv"))
         found = pd.read_csv(comma.with_name(f"komma.{job_}.csv"), sep=";", decimal=",")
         pd.testing.assert_frame_equal(found, expected)

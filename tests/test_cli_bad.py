@@ -155,7 +155,7 @@ BAD = {  # what is in t.csv (None: nothing is there), the command, words of the 
         ["complete", "t.csv", "--format", "xls"],
         ["--format is csv or parquet"],
     ),
-    "short series": ("x\n1\n2.5\n3\n", ["forecast", "t.csv"], ["3 rows", "at least 10"]),
+    "short series": ("x\n1\n2.5\n", ["forecast", "t.csv"], ["2 rows", "at least 3"]),
     "twice the same time": (
         "t,x\n" + "2020-01-01,1.5\n" * 2 + "2020-01-02,2\n" * 9,
         ["forecast", "t.csv"],

@@ -1,33 +1,19 @@
-"""Forecasts of the command line: seasons and trends are seen, choices are made on rows that are not tried."""
-
-from dataclasses import replace
+"""Forecasts of the command line: what the library finds is said, and a model that lost is never shipped silently."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from console import command, refused
+from console import cells, command, refused
 
-from regfactor import RegularizedARMA
-from regfactor.cli.times import Clock
-from regfactor.series.order_selection import (
-    ArmaCandidate,
-    BacktestChoice,
-    Orders,
-    arma_candidates,
-    choose_candidate,
-    evaluate_candidate,
-)
+import regfactor
+from regfactor import AutoForecaster
+from regfactor.model_selection import backtest
 
 
 def shop(rows=96, seed=0):
     """Sales by month that grow, with a sharp peak in December."""
     rng, t = np.random.default_rng(seed), np.arange(rows)
     return (150 + 2 * t) * np.where(t % 12 == 11, 1.9, 1.0) + 5 * rng.normal(size=rows)
-
-
-def walk(rows=300, seed=0):
-    """A level that wanders."""
-    return 100 + np.random.default_rng(seed).normal(size=rows).cumsum()
 
 
 @pytest.fixture
@@ -40,202 +26,223 @@ def sales(tmp_path):
     return tmp_path / "sales.csv"
 
 
-def test_a_sharp_season_is_seen_by_the_dates(sales):
+def report_of(path):
+    return path.with_name(f"{path.stem}.forecast.html").read_text(encoding="utf-8")
+
+
+def test_a_sharp_season_is_found(sales):
     done = command("forecast", sales, "--json")
     said, truth = (
         pd.read_csv(sales.with_name(n))["sales"] for n in ("sales.forecast.csv", "new.csv")
     )
     last = pd.read_csv(sales)["sales"].to_numpy()[-12:]
     assert said.argmax() == 11 and np.abs(said - truth).mean() < np.abs(last - truth).mean(), done
-    record, report = done.record, sales.with_name("sales.forecast.html").read_text(encoding="utf-8")
-    assert record["season"] == 12 and record["p"] == 13 and len(record["compared"]) == 4
-    assert record["tried"]["against"] == "the last season repeated"
-    assert record["tried"]["error"][0] < record["tried"]["simple"][0]
-    for model in record["compared"]:
-        assert model in report
-    assert "lowest backtest error of 4 models on earlier rows" in report
-    assert f"RegularizedARMA(p=13, d={record['d']}, season=1" in report
+    record = done.record
+    assert record["season"] == 12 and record["tried"]["against"] == "seasonal naive"
+    assert record["tried"]["beats_naive"] and record["tried"]["mase"] < 0.6
 
 
-def test_a_season_can_be_told_where_no_date_tells_it(sales):
+def test_the_command_says_what_the_library_finds(sales):
+    record = command("forecast", sales, "--horizon", 6, "--level", 0.8, "--json").record
+    series = pd.read_csv(sales, index_col="month", parse_dates=True)
+    model = AutoForecaster(horizon=6)
+    found = backtest(model, series, 6, 5, level=0.8)
+    assert record["tried"]["mase"] == pytest.approx(float(found.scores("AutoForecaster")["MASE"]))
+    assert record["tried"]["within"] == float(found.scores("AutoForecaster")["coverage 80%"])
+    ahead = model.fit(series).forecast(6, level=0.8)
+    written = pd.read_csv(sales.with_name("sales.forecast.csv"))
+    np.testing.assert_allclose(written["sales_upper"], ahead.upper[:, 0], rtol=1e-4)
+    assert list(written["month"]) == [str(day.date()) for day in ahead.to_frame().index]
+
+
+def test_the_first_screen_has_the_chart_the_accuracy_and_the_coverage(sales):
+    command("forecast", sales)
+    report = report_of(sales)
+    first = report.index("The forecast, and how it did on the past")
+    assert first < report.index("<svg") < report.index("What was done")
+    screen = report[first : report.index("What was done")]
+    assert "the last value repeated" in screen and "the last season repeated" in screen
+    assert "MASE" in screen and "coverage 90%" in screen
+
+
+def test_the_code_of_the_report_gives_the_same_forecast(sales, capsys):
+    command("forecast", sales, "--horizon", 3)
+    code = (
+        report_of(sales).partition("In Python:")[2].partition("<code>")[2].partition("</code>")[0]
+    )
+    names = {}
+    exec(code.replace("&#x27;", "'").replace("&quot;", '"').replace("&gt;", ">"), names)
+    assert "error of repeating the last value" in capsys.readouterr().out
+    written = pd.read_csv(sales.with_name("sales.forecast.csv"))
+    np.testing.assert_allclose(names["model"].forecast().mean[:, 0], written["sales"], rtol=1e-4)
+
+
+def test_a_season_that_is_given_is_imposed(sales):
     pd.read_csv(sales)[["sales"]].to_csv(sales, index=False)
-    bare = command("forecast", sales, "--json").record
-    told = command("forecast", sales, "--json", "--season", 12, "--force").record
-    assert bare["season"] is None and told["season"] == 12
-    assert told["tried"]["error"][0] < bare["tried"]["error"][0] / 2
+    found = command("forecast", sales, "--json").record
+    assert found["season"] == 12
     none = command("forecast", sales, "--season", 1, "--force", "--json").record
-    assert none["tried"] == bare["tried"]
+    assert none["season"] == 1 and none["tried"]["against"] == "naive"
+    assert none["tried"]["mase"] > found["tried"]["mase"]
+    assert command("forecast", sales, "--season", 6, "--force", "--json").record["season"] == 6
     assert (
-        "too few to fit a season of 40 rows"
-        in command("forecast", sales, "--season", 40, "--force").err
+        "too few to fit a season of 60 rows"
+        in command("forecast", sales, "--season", 60, "--force").err
     )
 
 
-def test_lags_and_differences_can_be_told(sales):
-    done = command("forecast", sales, "--lags", 3, "--difference", 1, "--json")
-    assert (done.record["p"], done.record["d"], done.record["compared"]) == (3, 1, {})
-    assert (
-        "Taken: 3 lags of changes from row to row."
-        in sales.with_name("sales.forecast.html").read_text()
+def test_a_model_that_lost_to_naive_is_not_shipped_silently(tmp_path):
+    # a value that turns around after each origin: what was learned of it misleads
+    t = np.arange(60.0)
+    x = np.where(t < 30, t, 30 + 0 * t) + 0.01 * np.random.default_rng(0).normal(size=60)
+    x[30:] = 30 - np.repeat([0, 5, 0, 5, 0], 6)
+    path = tmp_path / "walk.csv"
+    pd.DataFrame({"x": x}).to_csv(path, index=False)
+    done = command("forecast", path, "--horizon", 6, "--season", 1, "--json")
+    assert not done.record["tried"]["beats_naive"], done.record
+    assert "Nothing beats the last value repeated here: use that" in done.err
+    report = report_of(path)
+    assert report.index("Nothing beats the last value repeated") < report.index("What was done")
+
+
+def test_fewer_than_promised_is_said_only_beyond_noise(sales):
+    record = command("forecast", sales, "--level", 0.95, "--json").record
+    assert record["tried"]["verdict"] == "as promised within noise"
+    assert "fewer than promised" not in report_of(sales)
+    assert "as promised within noise" in report_of(sales)
+
+
+# ---------------------------------------------------------------- long tables
+
+
+@pytest.fixture
+def long(tmp_path):
+    """Two shops in one column, in the order of their months."""
+    months = pd.date_range("2016-01-01", periods=60, freq="MS").strftime("%Y-%m-%d")
+    frame = pd.DataFrame(
+        {
+            "shop": ["north", "south"] * 60,
+            "month": np.repeat(months, 2),
+            "sold": np.column_stack([shop(60, 1), shop(60, 2)]).ravel(),
+        }
     )
-    changes = command("forecast", sales, "--difference", 1, "--json", "--force").record
-    assert changes["d"] == 1 and all("changes" in model for model in changes["compared"])
-    assert len(command("forecast", sales, "--lags", 2, "--json", "--force").record["compared"]) == 2
-    assert command("forecast", sales, "--lags", 48, "--force").code == 0
+    frame.to_csv(tmp_path / "long.csv", index=False)
+    return tmp_path / "long.csv"
+
+
+def test_a_long_table_gives_a_long_forecast(long):
+    done = command("forecast", long, "--horizon", 3)
+    assert done.code == 0 and "the series named in 'shop'" in done.err, done
+    written = pd.read_csv(long.with_name("long.forecast.csv"))
+    assert list(written.columns) == ["shop", "month", "sold", "sold_lower", "sold_upper"]
+    assert written["shop"].tolist() == ["north"] * 3 + ["south"] * 3
+    assert written["month"].tolist() == ["2021-01-01", "2021-02-01", "2021-03-01"] * 2
+    named = command("forecast", long, "--series", "shop", "--horizon", 3, "--force", "--json")
+    assert named.record["series"] == ["north", "south"]
+    pd.testing.assert_frame_equal(pd.read_csv(long.with_name("long.forecast.csv")), written)
+
+
+def test_a_long_model_is_saved_and_scored(long):
+    model = long.with_name("m.skops")
+    assert command("forecast", long, "--horizon", 2, "--save", model).code == 0
+    new = pd.DataFrame({"shop": ["north"], "month": ["2021-01-01"], "sold": [300.0]})
+    new.to_csv(long.with_name("new.csv"), index=False)
+    done = command("score", model, long.with_name("new.csv"))
+    assert done.code == 0, done
+    scored = cells(long.with_name("new.score.csv"))
+    assert scored["month"].tolist() == ["2021-02-01", "2021-03-01"] * 2
+    new.assign(shop="west").to_csv(long.with_name("odd.csv"), index=False)
+    refused(command("score", model, long.with_name("odd.csv")), "'west' was not in the fit")
+
+
+def test_long_tables_that_are_none(long):
+    frame = pd.read_csv(long)
+    pd.concat([frame, frame[:1]]).to_csv(long, index=False)
+    refused(command("forecast", long), "occurs more than once", "--series")
+    refused(command("forecast", long, "--series", "shop"), "'north' has several rows at 2016-01-01")
+    frame.assign(price=1.5 * frame["sold"]).to_csv(long, index=False)
+    refused(command("forecast", long), "one column of values", "sold, price", "--ignore")
+    refused(command("forecast", long, "--series", "stor"), "no column of series 'stor'")
+
+
+# ---------------------------------------------------------------- inputs
+
+
+@pytest.fixture
+def priced(tmp_path):
+    """Sales that follow a price, which is known for five more days."""
+    rng = np.random.default_rng(0)
+    days = pd.date_range("2024-01-01", periods=95).strftime("%Y-%m-%d")
+    price = rng.normal(size=95).round(3)
+    sold = 50 + 10 * price + rng.normal(size=95)
+    frame = pd.DataFrame({"day": days, "price": price, "sold": sold.round(3)})
+    frame.loc[90:, "sold"] = np.nan
+    frame.to_csv(tmp_path / "priced.csv", index=False)
+    return tmp_path / "priced.csv"
+
+
+def test_inputs_are_used(priced):
+    model = priced.with_name("m.skops")
+    done = command("forecast", priced, "--exog", "price", "--horizon", 5, "--save", model, "--json")
+    assert done.code == 0 and done.record["inputs"] == ["price"], done
+    written = pd.read_csv(priced.with_name("priced.forecast.csv"))
+    price = pd.read_csv(priced)["price"][90:].to_numpy()
+    assert written["day"][0] == "2024-03-31"
+    assert np.corrcoef(written["sold"], price)[0, 1] > 0.95
+    new = pd.DataFrame(
+        {"day": ["2024-03-31", "2024-04-01"], "price": [1.0, -2.0], "sold": [60, None]}
+    )
+    new.to_csv(priced.with_name("new.csv"), index=False)
+    assert command("score", model, priced.with_name("new.csv")).code == 0
+    scored = pd.read_csv(priced.with_name("new.score.csv"))
+    assert scored["day"].tolist() == ["2024-04-01"] and scored["sold"][0] < 40
+
+
+def test_inputs_that_are_not_known_are_named(priced):
     refused(
-        command("forecast", sales, "--lags", 49, "--force"),
-        "--lags is 49; 96 rows allow 48 at most",
+        command("forecast", priced, "--exog", "price"),
+        "inputs of the next 12 times",
+        "5 rows after the last value",
     )
-    assert command("forecast", sales, "--difference", 3).code == 2
-
-
-def test_advice_is_in_terms_of_the_command(sales):
-    frame = pd.read_csv(sales).assign(sales=1.02 ** np.arange(96) + 0.01 * shop())
-    frame.to_csv(sales, index=False)
-    done = command("forecast", sales, "--lags", 2, "--difference", 0)
-    assert (
-        "so it was damped. --difference 1 forecasts changes" in done.err
-        and "max_radius" not in done.err
-    ), done
-
-
-def one(lags, rows=96):
-    """A model that was not compared, to be tried on the last three years."""
-    return BacktestChoice(ArmaCandidate(lags), {}, [rows - 12, rows - 24, rows - 36])
-
-
-def test_the_choice_does_not_see_the_rows_on_which_it_is_tried():
-    X = np.column_stack([shop(), walk(96)])
-    found = arma_candidates(Orders(), 12, X.shape)
-    other = X.copy()
-    other[60:] = np.random.default_rng(1).normal(size=(36, 2))
-    assert choose_candidate(found, X, 12, 0.9) == choose_candidate(found, other, 12, 0.9)
-    assert choose_candidate(found, X, 12, 0.9).best.season == 12
-    before = evaluate_candidate(one(2), X, 12, 0.9, 12)
-    assert (
-        before.n_values == 72
-        and before.errors[0] != evaluate_candidate(one(2), other, 12, 0.9, 12).errors[0]
+    refused(command("forecast", priced, "--exog", "prise"), "no input 'prise'", "'price'")
+    refused(command("forecast", priced, "--exog", "day"), "no column of numbers")
+    frame = pd.read_csv(priced)
+    frame.loc[92, "price"] = np.nan
+    frame.to_csv(priced, index=False)
+    refused(
+        command("forecast", priced, "--exog", "price", "--horizon", 5),
+        "'price', rows 2024-04-02",
     )
 
 
-def test_a_level_that_climbs_is_forecast_by_its_changes_and_noise_by_its_values():
-    found, t = arma_candidates(Orders(), None, (300, 1)), np.arange(300)
-    for seed in range(3):
-        climbing, noise = 2 * t + walk(seed=seed), np.random.default_rng(seed).normal(size=300)
-        chosen = [choose_candidate(found, x[:, None], 12, 0.9) for x in (climbing, noise)]
-        assert [c.best.difference for c in chosen] == [1, 0]
-        assert all(c.errors[c.best] == min(c.errors.values()) for c in chosen)
+def test_holidays(priced):
+    pytest.importorskip("holidays", reason="holidays is not installed")
+    frame = pd.read_csv(priced)[:90][["day", "sold"]]
+    frame.to_csv(priced, index=False)
+    done = command("forecast", priced, "--holidays", "DE", "--json")
+    assert done.code == 0 and done.record["inputs"] == ["holiday_DE"], done
+    refused(command("forecast", priced, "--holidays", "QQ", "--force"), "no place 'QQ'")
 
 
-def test_a_season_of_few_years_is_compared_where_less_is_tried():
-    for rows, tried in ((48, 1), (60, 2), (96, 3)):
-        X = shop(rows)[:, None]
-        found = choose_candidate(arma_candidates(Orders(), 12, X.shape), X, 12, 0.9)
-        assert found.best.season == 12 and len(found.origins) == tried, rows
+# ---------------------------------------------------------------- times
 
 
-def test_what_is_too_short_is_not_compared():
-    X = shop(36)[:, None]
-    assert all(
-        c.season == 0
-        for c in choose_candidate(arma_candidates(Orders(), 12, X.shape), X, 12, 0.9).errors
-    )
-    assert choose_candidate(
-        arma_candidates(Orders(), 12, (10, 1)), X[:10], 12, 0.9
-    ) == BacktestChoice(ArmaCandidate(None), {}, [8, 6])
-    assert (
-        evaluate_candidate(BacktestChoice(ArmaCandidate(None), {}, [8, 6]), X[:10], 12, 0.9, 12)
-        is None
-    )
-    assert (
-        len(arma_candidates(Orders(), 12, (96, 20))) == 2
-    )  # more coefficients of a season than rows
-    still = np.vstack([np.ones((60, 1)), X])
-    assert choose_candidate(arma_candidates(Orders(), 12, still.shape), still, 12, 0.9).errors == {}
+def test_irregular_times_are_refused_or_resampled_on_request(sales):
+    frame = pd.read_csv(sales)
+    rng = np.random.default_rng(0)
+    times = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.uniform(0, 40, 96).cumsum(), "h")
+    frame.assign(month=times.strftime("%Y-%m-%d %H:%M:%S")).to_csv(sales, index=False)
+    refused(command("forecast", sales), "follow no rule", "--resample D", "--ignore month")
+    done = command("forecast", sales, "--resample", "2D:sum", "--horizon", 3)
+    assert done.code == 0, done
+    days = pd.to_datetime(pd.read_csv(sales.with_name("sales.forecast.csv"))["month"])
+    assert (days.diff().dropna() == pd.Timedelta("2D")).all()
+    refused(command("forecast", sales, "--resample", "D:all", "--force"), "by mean, sum")
 
 
-def test_the_past_of_a_long_series_takes_no_longer(monkeypatch):
-    rows = []
-    fit = RegularizedARMA.fit
-    monkeypatch.setattr(RegularizedARMA, "fit", lambda self, X: rows.append(len(X)) or fit(self, X))
-    X = np.random.default_rng(0).normal(size=(5000, 1))
-    assert (
-        evaluate_candidate(
-            choose_candidate([ArmaCandidate(1)], X, 12, 0.9), X, 12, 0.9, None
-        ).n_values
-        == 36
-    )
-    assert max(rows) == 2000 and len(rows) == 11
-
-
-def test_the_better_simple_forecast_is_compared_with():
-    X = np.tile(np.arange(12.0), 10)[:, None] + 0.1 * np.random.default_rng(0).normal(size=(120, 1))
-    assert evaluate_candidate(one(1, 120), X, 12, 0.9, 12).naive == "the last season repeated"
-    assert (
-        evaluate_candidate(one(1, 300), walk()[:, None], 12, 0.9, 12).naive
-        == "the last value repeated"
-    )
-    X[100:105] = np.nan
-    tried = evaluate_candidate(one(13, 120), X, 12, 0.9, 12)
-    assert tried.n_values == 31 and np.isfinite(tried.naive_errors).all()
-
-
-@pytest.mark.parametrize(
-    ("rule", "season"),
-    [
-        ("MS", 12),
-        ("ME", 12),
-        ("QS-OCT", 4),
-        ("W-MON", 52),
-        ("7D", 52),
-        ("D", 7),
-        ("B", 5),
-        ("h", 24),
-        ("YS", None),
-    ],
-)
-def test_seasons_are_read_off_the_times(rule, season):
-    index = pd.date_range("2020-01-01", periods=9, freq=rule)
-    assert Clock("t", index, np.arange(9)).season == season
-    assert Clock("t", pd.RangeIndex(9), np.arange(9)).season is None
-    assert Clock("t", pd.period_range("2020Q1", periods=9, freq="Q"), np.arange(9)).season == 4
-
-
-def growing(rows=200, seed=0):
-    """A wave whose errors grow as it does, which no model of ours expects."""
-    rng, t = np.random.default_rng(seed), np.arange(rows)
-    return np.exp(t / 40 + 0.3 * np.sin(t / 4) + 0.1 * rng.normal(size=rows))[:, None]
-
-
-def test_intervals_are_widened_as_errors_on_earlier_rows_ask_for():
-    for seed in range(3):
-        X = growing(seed=seed)
-        found = choose_candidate([ArmaCandidate(3)], X, 12, 0.9)
-        assert found.widening > 1.1 and found.errors == {}
-        as_is, wider = (
-            evaluate_candidate(c, X, 12, 0.9, None) for c in (replace(found, widening=1.0), found)
-        )
-        assert wider.coverage > as_is.coverage and np.array_equal(wider.errors, as_is.errors)
-    noise = np.random.default_rng(0).normal(size=(200, 1))
-    assert choose_candidate([ArmaCandidate(1)], noise, 12, 0.9).widening < 1.1
-    assert choose_candidate([ArmaCandidate(1)], np.zeros((200, 1)), 12, 0.9).widening == 1.0
-
-
-def test_a_saved_model_keeps_its_wider_intervals(tmp_path):
-    path, model, new = tmp_path / "s.csv", tmp_path / "m.skops", tmp_path / "new.csv"
-    frame = pd.DataFrame({"x": growing(101)[:, 0]})
-    frame[:100].to_csv(path, index=False)
-    frame[100:].to_csv(new, index=False)
-    done = command(
-        "forecast", path, "--lags", 3, "--difference", 0, "--horizon", 5, "--save", model, "--json"
-    )
-    assert done.record["widening"] > 1.1 and command("score", model, new).code == 0
-    widths = [
-        np.subtract(made["x_upper"], made["x_lower"])
-        for made in (pd.read_csv(tmp_path / n) for n in ("s.forecast.csv", "new.score.csv"))
-    ]
-    np.testing.assert_allclose(*widths, rtol=1e-3)
-    assert (
-        f"by a factor of {done.record['widening']:.3g} more"
-        in (tmp_path / "s.forecast.html").read_text()
-    )
+def test_new_rows_must_follow(sales):
+    model = sales.with_name("m.skops")
+    assert command("forecast", sales, "--save", model).code == 0
+    assert command("score", model, sales.with_name("new.csv")).code == 0
+    refused(command("score", model, sales, "--force"), "goes on at 2020-01-01")
+    assert regfactor.load(model).season_ == 12

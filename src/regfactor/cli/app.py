@@ -171,37 +171,50 @@ def forecast(
         str | None,
         typer.Option(metavar="COLUMN", help="Of the times; otherwise the one of dates."),
     ] = None,
-    lags: Annotated[
-        int | None,
-        typer.Option(
-            help="How many rows back the model looks; otherwise the lowest backtest error.",
-            min=0,
-        ),
-    ] = None,
-    difference: Annotated[
-        int | None,
-        typer.Option(
-            help=(
-                "0: forecast values, 1: changes from row to row; otherwise the lowest "
-                "backtest error."
-            ),
-            min=0,
-            max=2,
-        ),
-    ] = None,
     season: Annotated[
         int | None,
         typer.Option(
-            help=(
-                "Rows of a season, 1 for none; otherwise by the dates: 12 months, 4 quarters, "
-                "52 weeks, 7 days, 24 hours."
-            ),
+            help="Rows of a season, imposed; 1 for none. Otherwise found in the series.",
             min=1,
         ),
     ] = None,
+    exog: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help=(
+                "An input whose future is known, given in rows after the last value of the "
+                "series. May be repeated."
+            ),
+        ),
+    ] = None,
+    holidays: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PLACE",
+            help="Public holidays as an input, of a country or a part of it: DE, US-CA.",
+        ),
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            "--series",
+            metavar="COLUMN",
+            help="Of the names of series in a long table; otherwise the one that tells them apart.",
+        ),
+    ] = None,
+    resample: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RULE[:HOW]",
+            help="Combine rows at irregular times: D, h, W, MS; D:sum adds them up.",
+        ),
+    ] = None,
 ) -> None:
-    """Forecast several series together, with intervals."""
-    _run("forecast", settings, series, horizon, level, time, lags, difference, season)
+    """Forecast one or several series, with intervals that were tried on the past."""
+    inputs = tuple(exog or ())
+    told = (horizon, level, season, holidays, time, by, inputs, resample)
+    _run("forecast", settings, series, *told)
 
 
 @app.command()

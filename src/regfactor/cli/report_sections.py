@@ -38,10 +38,12 @@ class Report:
     model: Any = None
     about_data: str = ""
     after_result: Section | None = None
+    first: Section | None = None
 
     def page(self, job: Job, seen: Understood) -> Page:
         """Return the page, with the sections that all reports share."""
-        sections = [
+        sections = [] if self.first is None else [self.first]
+        sections += [
             Section("What was done", [*self.story, *notes(job)]),
             data_section(seen, self.about_data),
             Section("The result", self.result),

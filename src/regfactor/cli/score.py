@@ -17,15 +17,15 @@ from regfactor.cli.denoise import with_views
 from regfactor.cli.embed import with_codes
 from regfactor.cli.encode import plain, warn_of_unseen
 from regfactor.cli.errors import BadInput, count
-from regfactor.cli.forecast import frame_of
+from regfactor.cli.forecast import table_of
 from regfactor.cli.job import Job
 from regfactor.cli.labeled import add_labels, predict_rows
 from regfactor.cli.report_sections import notes
+from regfactor.cli.series_file import LongColumns
 from regfactor.cli.tables import Table, pandas
-from regfactor.cli.times import Clock, parsed_times
+from regfactor.cli.times import parsed_times
 from regfactor.report import Code, Page, Section, Text
 from regfactor.saving import UntrustedModel, load
-from regfactor.series.order_selection import widened
 
 # what reading bytes that are damaged, or made to do harm, can raise
 DAMAGED = (
@@ -47,7 +47,7 @@ NEEDED = {
     "embed": {"columns", "dimensions"},
     "label": {"columns", "target", "task", "classes", "spelled"},
     "denoise": {"columns", "views"},
-    "forecast": {"columns", "horizon", "level", "time", "freq", "rows"},
+    "forecast": {"columns", "names", "horizon", "level", "time", "long", "inputs", "counted"},
 }
 
 
@@ -177,23 +177,60 @@ def _known(column: Any, table: Table) -> Any:
 
 
 def _forecast(model: Any, info: dict[str, Any], X: Any, table: Table) -> tuple[Any, str]:
-    pd = pandas()
+    """Let new rows pass through a model, and forecast what follows them.
+
+    Rows at the end that hold inputs alone are those of the forecast.
+    """
     time = info["time"]
-    rows = len(X)
-    form = None
-    if time in table.names and info["freq"] is not None:
-        cells = pd.Series([str(v).strip() for v in table.raw[time]], dtype=object)
-        times, form = parsed_times(cells, time, info.get("form"))
-        index = times[-1:]
-        if not isinstance(index, pd.PeriodIndex):
-            index = pd.DatetimeIndex(index, freq=info["freq"])
-    else:
-        index = pd.RangeIndex(info["rows"] + 1, info["rows"] + rows + 1)
-    model.update(X.to_numpy(dtype=float))
+    form = info.get("form")
+    long = None if info["long"] is None else LongColumns(*info["long"])
+    rows = X
+    if not info["counted"]:
+        table.place(time, "time column")
+        cells = pandas().Series([str(v).strip() for v in table.raw[time]], dtype=object)
+        if not table.text:
+            cells = table.raw[time]
+        index, form = parsed_times(_as_whole_numbers(cells), time, form)
+        rows = X.set_axis(index, axis=0)
+    series = rows[info["names"]] if long is None else _pivoted(rows, long, info["names"])
     horizon = info["horizon"]
-    ahead = widened(model.forecast(horizon, level=info["level"]), info.get("widening", 1.0))
-    clock = Clock(time, index, np.arange(rows), form)
-    return frame_of(clock, list(info["columns"]), ahead, table), (
-        f"{count(rows, 'new row')} passed through the model; {count(horizon, 'step')} ahead of "
-        "them are forecast."
+    inputs = None
+    future = None
+    if info["inputs"]:
+        known = np.flatnonzero(series.notna().any(axis=1).to_numpy())
+        n_known = int(known[-1]) + 1 if len(known) else 0
+        every = rows[info["inputs"]].groupby(level=0).first()
+        series = series.iloc[:n_known]
+        inputs = every.iloc[:n_known]
+        future = every.iloc[n_known:]
+        horizon = len(future)
+        if horizon == 0:
+            raise BadInput(
+                f"The model has the inputs {', '.join(info['inputs'])}; add rows with their values "
+                "alone, one for each time to be forecast."
+            )
+    if len(series):
+        model.update(series.astype(float), exog=inputs)
+    ahead = model.forecast(horizon, exog=future, level=info["level"])
+    return table_of(time, form, long, ahead, table), (
+        f"{count(len(series), 'new row')} passed through the model; {count(horizon, 'step')} ahead "
+        "of them are forecast."
     )
+
+
+def _as_whole_numbers(cells: Any) -> Any:
+    """Return cells as whole numbers where all are."""
+    words = cells.astype(str)
+    if words.str.fullmatch(r"\d+").all():
+        return words.astype(int)
+    return cells
+
+
+def _pivoted(rows: Any, long: LongColumns, names: list[str]) -> Any:
+    """Return a column for each series of a long table."""
+    wide = rows.assign(**{long.series: rows[long.series].astype(str)})
+    wide = wide.pivot(columns=long.series, values=long.value)
+    unknown = [name for name in wide.columns if name not in names]
+    if unknown:
+        raise BadInput(f"Series {unknown[0]!r} was not in the fit; leave it out, or fit again.")
+    return wide.reindex(columns=names)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,51 +20,27 @@ from regfactor.cli.errors import BadInput
 from regfactor.cli.job import Job
 from regfactor.cli.tables import pandas
 from regfactor.core.params import frozen
-from regfactor.series.times import Times
 
-CALENDAR = ("MS", "ME", "QS", "QE", "YS", "YE")  # rules of dates that have no even step
-SEASON = {
-    "MS": 12,
-    "ME": 12,
-    "M": 12,
-    "QS": 4,
-    "QE": 4,
-    "Q": 4,
-    "W": 52,
-    "7D": 52,
-    "D": 7,
-    "B": 5,
-    "h": 24,
-}
-REGULAR = 0.5  # share of the most frequent step from which other steps are gaps
+COUNTED = "step"  # the column of times in the result, where the table has none
 
 
 @frozen
-class Clock:
-    """The index of the rows, in order, and the column that it came from."""
+class RowTimes:
+    """The times of all rows of a table, and the column that they came from."""
 
     name: str
     index: Any
-    order: Any  # which row of the table stands at each time, -1 at a gap
     form: str | None = None  # in which dates are written, where it is not 2024-01-31
 
-    def ahead(self, horizon: int) -> Any:
-        """Return the times that follow."""
-        return Times("pandas", [], self.index, len(self.index)).future(horizon)
-
     @property
-    def season(self) -> int | None:
-        """Number of rows in a year, in a week of days, or in a day of hours.
-
-        None where the times do not tell.
-        """
-        return SEASON.get((getattr(self.index, "freqstr", None) or "").partition("-")[0])
+    def is_counted(self) -> bool:
+        """Whether rows are only counted, since no column holds their times."""
+        return self.name == COUNTED
 
 
-def clock_of(job: Job, seen: Understood, wanted: str | None) -> Clock:
-    """Return the times of a series, from the column named or from the one that looks like it."""
-    pd = pandas()
-    rows = len(seen.frame)
+def times_of(job: Job, seen: Understood, wanted: str | None) -> RowTimes:
+    """Return the times of rows, from the column named or from the one that looks like it."""
+    n_rows = len(seen.frame)
     name = wanted or _dated(seen) or _counted(seen)
     if name is None:
         job.console.note(
@@ -73,22 +48,14 @@ def clock_of(job: Job, seen: Understood, wanted: str | None) -> Clock:
             "the order of the file, and forecasts are counted. --time names one, --season a "
             "season."
         )
-        return Clock("step", pd.RangeIndex(1, rows + 1), np.arange(rows))
+        return RowTimes(COUNTED, pandas().RangeIndex(1, n_rows + 1))
     seen.table.place(name, "time column")
     index, form = parsed_times(seen.frame[name], name)
     if index.hasnans:
         raise BadInput(
             f"The time column {name!r} is empty in row {int(np.argmax(index.isna())) + 1}."
         )
-    if not index.is_unique:
-        raise BadInput(
-            f"The time {index[index.duplicated()][0]} occurs more than once in {name!r}; a series "
-            "has one row for each time."
-        )
-    order = np.argsort(index)
-    if np.any(np.diff(order) < 0):
-        job.console.note(f"The rows were put in the order of {name!r}.")
-    return replace(_regular(job, name, index[order], order), form=form)
+    return RowTimes(name, index, form)
 
 
 def _dated(seen: Understood) -> str | None:
@@ -115,7 +82,11 @@ def _dated(seen: Understood) -> str | None:
 def _counted(seen: Understood) -> str | None:
     """Return a column of numbers that counts the rows: of years, or ignored as an identifier."""
     return next(
-        (c.name for c in seen.columns if c.kind == ID and seen.frame[c.name].dtype.kind in "iuf"),
+        (
+            c.name
+            for c in seen.columns
+            if c.kind == ID and c.why != IGNORED_BY_USER and seen.frame[c.name].dtype.kind in "iuf"
+        ),
         None,
     )
 
@@ -148,60 +119,11 @@ def parsed_times(cells: Any, name: str, form: str | None = None) -> tuple[Any, s
     return index, "%Y-Q%q" if quarters[0] and quarters[0][1] else None
 
 
-def _regular(job: Job, name: str, index: Any, order: Any) -> Clock:
-    """Return a clock without gaps: missing rows become empty ones.
-
-    Where there is no rule, rows are counted.
-    """
-    pd = pandas()
-    rows = len(index)
-    if isinstance(index, pd.DatetimeIndex):
-        freq = pd.infer_freq(index) if rows > 2 else None
-        if freq is not None:
-            return Clock(name, pd.DatetimeIndex(index, freq=freq), order)
-        for rule in CALENDAR:
-            whole = pd.date_range(index[0], index[-1], freq=rule)
-            if index.isin(whole).all() and rows > REGULAR * len(whole):
-                return _with_gaps(job, name, index, whole, order)
-        steps = pd.Series(index[1:] - index[:-1])
-        common = steps.mode().iloc[0] if len(steps) else None
-        if (
-            common is None
-            or (steps == common).mean() < REGULAR
-            or (steps % common != pd.Timedelta(0)).any()
-        ):
-            return _counted_rows(job, name, order)
-        whole = pd.date_range(index[0], index[-1], freq=common)
-    elif isinstance(index, pd.PeriodIndex):
-        whole = pd.period_range(index[0], index[-1], freq=index.freq)
-    else:
-        step = 1
-        if rows > 1:
-            step = int(pd.Series(np.diff(index)).mode().iloc[0])
-        if (np.diff(index) % step).any():
-            return _counted_rows(job, name, order)
-        whole = pd.RangeIndex(int(index[0]), int(index[-1]) + step, step)
-    if len(whole) > 10 * rows:
-        raise BadInput(f"The times in {name!r} leave more gaps than rows; is {index[-1]} right?")
-    return _with_gaps(job, name, index, whole, order)
-
-
-def _counted_rows(job: Job, name: str, order: Any) -> Clock:
-    """Return a clock that counts the rows, since their times follow no rule."""
-    job.console.note(
-        f"The times in {name!r} follow no rule, so rows were taken one after the other, and "
-        "forecasts are counted."
-    )
-    return Clock("step", pandas().RangeIndex(1, len(order) + 1), order)
-
-
-def _with_gaps(job: Job, name: str, index: Any, whole: Any, order: Any) -> Clock:
-    """Return a clock of all times, of which some have no row."""
-    rows = len(index)
-    places = index.get_indexer(whole)
-    if len(whole) > rows:
-        job.console.note(
-            f"{len(whole) - rows} times are missing in {name!r}; they were added as rows without "
-            "values."
-        )
-    return Clock(name, whole, np.where(places >= 0, np.asarray(order)[places], -1))
+def spelled(index: Any, form: str | None) -> list[str]:
+    """Return times as text, in the form of the table; days without their midnight."""
+    if form is not None and hasattr(index, "strftime"):
+        return list(index.strftime(form))
+    words = [str(t) for t in index]
+    if all(w.endswith(" 00:00:00") for w in words):
+        return [w.removesuffix(" 00:00:00") for w in words]
+    return words

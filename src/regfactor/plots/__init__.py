@@ -9,10 +9,11 @@ from regfactor.plots.convergence import ConvergenceDisplay
 from regfactor.plots.evidence import ConstraintDisplay, EvidenceDisplay
 from regfactor.plots.factors import CodesDisplay, ComponentsDisplay
 from regfactor.plots.selection import PathDisplay
-from regfactor.plots.series import ForecastDisplay
+from regfactor.plots.series import BacktestDisplay, ForecastDisplay, SeasonDisplay
 from regfactor.plots.views import TwoViewDisplay
 
 __all__ = [
+    "BacktestDisplay",
     "ClusterDisplay",
     "CodesDisplay",
     "ComponentsDisplay",
@@ -22,5 +23,6 @@ __all__ = [
     "EvidenceDisplay",
     "ForecastDisplay",
     "PathDisplay",
+    "SeasonDisplay",
     "TwoViewDisplay",
 ]

@@ -1,4 +1,4 @@
-"""A fan chart: the past of a series, its forecast, and prediction intervals."""
+"""Fan charts of forecasts, what they were worth in the past, and which seasons were found."""
 
 from __future__ import annotations
 
@@ -9,8 +9,20 @@ from typing import Any, Self
 import numpy as np
 
 from regfactor.core.params import Array
-from regfactor.plots.base import BLUE, INK, VERMILION, Display, drawn_from, position, word
+from regfactor.plots.base import (
+    BLUE,
+    FAINT,
+    GREEN,
+    INK,
+    VERMILION,
+    Display,
+    drawn_from,
+    position,
+    word,
+)
+from regfactor.series.backtest import NAIVE_WORDS, Backtest, mean_of_known
 from regfactor.series.forecast import Forecast
+from regfactor.series.shapes import SeriesRows
 
 LEVELS = (0.5, 0.8, 0.95)
 PAST_HORIZONS = 4  # of the past that are drawn
@@ -42,11 +54,11 @@ class ForecastDisplay(Display):
     Examples
     --------
     >>> import numpy as np
-    >>> from regfactor import RegularizedARMA
+    >>> from regfactor import AutoForecaster
     >>> from regfactor.plots import ForecastDisplay
     >>> t = np.arange(80)
     >>> x = np.sin(t / 3) + 0.1 * np.random.default_rng(0).normal(size=80)
-    >>> model = RegularizedARMA(p=2, q=1).fit(x)
+    >>> model = AutoForecaster().fit(x)
     >>> display = ForecastDisplay.from_estimator(model, horizon=12)
     """
 
@@ -97,14 +109,14 @@ class ForecastDisplay(Display):
         columns: Sequence[Any] | None = None,
         ax: Any = None,
     ) -> Self:
-        """Draw the forecast of a fitted RegularizedARMA.
+        """Draw the forecast of a fitted AutoForecaster or RegularizedARMA.
 
         Parameters
         ----------
-        estimator : fitted RegularizedARMA
+        estimator : fitted AutoForecaster or RegularizedARMA
         X : table, optional
             The series until now, to be drawn; by default the rows that were fitted. Give it after
-            `update`.
+            `update` of a RegularizedARMA.
         horizon : int, default=12
         levels : sequence of float, default=(0.5, 0.8, 0.95)
             Coverage of the intervals; () for models without intervals.
@@ -121,7 +133,7 @@ class ForecastDisplay(Display):
         -------
         ForecastDisplay
         """
-        forecast = drawn_from(cls, estimator, "forecast", "Use RegularizedARMA.")
+        forecast = drawn_from(cls, estimator, "forecast", "Use AutoForecaster.")
         forecasts = {level: forecast(horizon, exog, level) for level in levels}
         first = next(iter(forecasts.values())) if forecasts else forecast(horizon, exog)
         past, past_times, times = _past(estimator, X, first)
@@ -199,11 +211,7 @@ class ForecastDisplay(Display):
             ax.plot(times, self.actual[:, j], "o", label="actual", **look)
         ax.set_ylabel(self.names[j])
         ax.margins(x=0.01)
-        if x.dtype.kind == "M":
-            dates = importlib.import_module("matplotlib.dates")
-            locator = dates.AutoDateLocator(minticks=3, maxticks=7)
-            ax.xaxis.set_major_locator(locator)
-            ax.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
+        _date_ticks(ax, x)
         if j == 0:
             self._label(ax, j)
 
@@ -227,16 +235,223 @@ class ForecastDisplay(Display):
             highest = moved - LABEL_DISTANCE
 
 
+class BacktestDisplay(Display):
+    """Forecasts from past origins on top of what followed, and their errors by steps ahead.
+
+    Parameters
+    ----------
+    backtest : Backtest
+        As `regfactor.model_selection.backtest` returns it.
+    past : array-like of shape (n_samples, n_series), optional
+        The series, drawn behind the forecasts; by default only what followed the origins.
+    times : array-like of shape (n_samples,), optional
+        Numbers or datetime64 of the rows; by default 0, 1, 2, ...
+    series : str or int, default=0
+        Which series is drawn.
+
+    Attributes
+    ----------
+    ax_ : array of Axes
+        Of the forecasts and of the errors.
+    figure_ : Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regfactor import AutoForecaster
+    >>> from regfactor.model_selection import backtest
+    >>> from regfactor.plots import BacktestDisplay
+    >>> x = np.random.default_rng(0).normal(size=80).cumsum()
+    >>> found = backtest(AutoForecaster(season=1), x, horizon=6, n_origins=3)
+    >>> display = BacktestDisplay(found, x).plot()
+    """
+
+    def __init__(
+        self,
+        backtest: Backtest,
+        past: Any = None,
+        times: Any = None,
+        series: Any = 0,
+    ) -> None:
+        self.backtest = backtest
+        self.series = position(series, backtest.names)
+        self.past: Array | None = None
+        if past is not None:
+            given = SeriesRows.of(past)
+            self.past = _table(given.table)[:, self.series]
+            if times is None:
+                times = _numbers(given.times.index)
+        n_rows = int(backtest.origins[-1]) + backtest.horizon
+        self.times = np.arange(n_rows) if times is None else np.asarray(times)
+        if len(self.times) < n_rows:
+            raise ValueError(f"times must be of {n_rows} rows, got {len(self.times)}.")
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : Axes, or array of two, optional
+            One is divided.
+
+        Returns
+        -------
+        BacktestDisplay
+        """
+        axes = self._panels(ax, 1, 2, (5.2, 3.4))
+        self._draw_forecasts(axes[0, 0])
+        self._draw_errors(axes[0, 1])
+        return self
+
+    def _draw_forecasts(self, ax: Any) -> None:
+        found = self.backtest
+        j = self.series
+        made = found.forecasts[found.best]
+        if self.past is not None:
+            ax.plot(self.times[: len(self.past)], self.past, color=INK, linewidth=1.1)
+        for k, origin in enumerate(found.origins):
+            rows = np.arange(origin, origin + found.horizon)
+            x = self.times[rows]
+            if made.lower is not None and made.upper is not None:
+                for lower, upper in zip(made.lower, made.upper, strict=True):
+                    look = {"color": BLUE, "alpha": 0.16, "linewidth": 0}
+                    ax.fill_between(x, lower[k, :, j], upper[k, :, j], **look)
+            ax.plot(x, made.mean[k, :, j], color=BLUE, linewidth=1.6)
+            if self.past is None:
+                ax.plot(x, found.actual[k, :, j], "o", color=INK, markersize=2.5)
+            ax.axvline(self.times[origin - 1], color=FAINT, linewidth=0.8, zorder=0)
+        ax.set_ylabel(found.names[j])
+        levels = ", ".join(f"{level:.0%}" for level in found.levels)
+        shown = f" and its {levels} intervals" if made.lower is not None else ""
+        ax.set_title(f"{found.best}{shown}", fontsize=9)
+        _date_ticks(ax, self.times)
+
+    def _draw_errors(self, ax: Any) -> None:
+        found = self.backtest
+        steps = np.arange(1, found.horizon + 1)
+        colors = {"naive": INK, "seasonal naive": GREEN}
+        ends = []
+        for name in found.forecasts:
+            errors = mean_of_known(found.scaled_errors(name)[:, :, self.series], 0)
+            color = colors.get(name, BLUE if name == found.best else VERMILION)
+            ax.plot(steps, errors, color=color, linewidth=1.6, marker="o", markersize=3)
+            ends.append((NAIVE_WORDS.get(name, name), float(errors[-1]), color))
+        ax.set_ylim(bottom=0)
+        ax.set_xlabel("steps ahead")
+        ax.set_ylabel("mean absolute scaled error")
+        ax.set_title(f"errors from {len(found.origins)} origins", fontsize=9)
+        ax.xaxis.get_major_locator().set_params(integer=True)
+        self._name_lines(ax, steps[-1], ends)
+
+    def _name_lines(self, ax: Any, x: Any, ends: list[tuple[str, float, str]]) -> None:
+        """Write names at the ends of lines, without overlap."""
+        ax.set_ylim(ax.get_ylim())
+        points = 72 / ax.figure.dpi
+        highest = np.inf
+        look = {"fontsize": 8, "va": "center", "annotation_clip": False}
+        for text, y, color in sorted(ends, key=lambda end: -end[1]):
+            height = ax.transData.transform((0, y))[1] * points
+            moved = min(height, highest)
+            word(ax, x, y, text, color=color, xytext=(6, moved - height), **look)
+            highest = moved - LABEL_DISTANCE
+
+
+class SeasonDisplay(Display):
+    """Gains in log evidence of the seasons that AutoForecaster compared, the found one marked.
+
+    Parameters
+    ----------
+    gains : dict of int to float
+        By number of rows.
+    season : int
+        The one that was found; 1 for none.
+
+    Attributes
+    ----------
+    ax_ : Axes
+    figure_ : Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regfactor import AutoForecaster
+    >>> from regfactor.plots import SeasonDisplay
+    >>> t = np.arange(96)
+    >>> x = np.sin(2 * np.pi * t / 12) + 0.1 * np.random.default_rng(0).normal(size=96)
+    >>> display = SeasonDisplay.from_estimator(AutoForecaster().fit(x))
+    """
+
+    def __init__(self, gains: dict[int, float], season: int) -> None:
+        self.gains = dict(sorted(gains.items()))
+        self.season = season
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, ax: Any = None) -> Self:
+        """Draw the seasons that a fitted AutoForecaster compared.
+
+        Parameters
+        ----------
+        estimator : AutoForecaster fitted with season="auto"
+        ax : Axes, optional
+
+        Returns
+        -------
+        SeasonDisplay
+        """
+        gains = drawn_from(cls, estimator, "season_gains_", "Fit it with season='auto'.")
+        return cls(gains, estimator.season_).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+
+        Returns
+        -------
+        SeasonDisplay
+        """
+        axis = self._panels(ax)[0, 0]
+        places = np.arange(len(self.gains))
+        colors = [BLUE if season == self.season else "0.7" for season in self.gains]
+        values = list(self.gains.values())
+        axis.bar(places, values, color=colors, width=0.7)
+        axis.axhline(0, color=INK, linewidth=0.8)
+        axis.set_xticks(places, [str(season) for season in self.gains])
+        axis.set_xlabel("rows of a season")
+        axis.set_ylabel("gain in log evidence")
+        if self.season in self.gains:
+            at = list(self.gains).index(self.season)
+            word(axis, places[at], max(values[at], 0), "found", color=BLUE, xytext=(0, 4), ha="center")
+        else:
+            axis.set_title("No season was found", fontsize=9)
+        return self
+
+
+def _date_ticks(ax: Any, times: Array) -> None:
+    """Label an axis of dates briefly."""
+    if times.dtype.kind != "M":
+        return
+    dates = importlib.import_module("matplotlib.dates")
+    locator = dates.AutoDateLocator(minticks=3, maxticks=7)
+    ax.xaxis.set_major_locator(locator)
+    ax.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
+
+
 def _past(estimator: Any, X: Any, forecast: Forecast) -> tuple[Array, Array, Array]:
     """Return past rows, their times, and those of the forecast: all numbers, or all dates."""
+    if X is None and hasattr(estimator, "observed"):
+        X = estimator.observed()
     if X is None:
         fitted = estimator.predict()
         rows = np.asarray(fitted, float) + estimator.residuals_
         index = getattr(fitted, "index", None)
         end = len(rows) + estimator.d_ + max(estimator.p_, estimator.exog_lags)
     else:
-        rows = _table(X)
-        index = getattr(X, "index", None)
+        given = SeriesRows.of(X)
+        rows = _table(given.table)
+        index = given.times.index
         end = forecast.times.length
     past = _numbers(index)
     if past is not None:

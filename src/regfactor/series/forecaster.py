@@ -529,6 +529,11 @@ class AutoForecaster(Estimator):
             season=season,
         )
 
+    def observed(self) -> Any:
+        """Return the last 1,000 rows of the series as they were given, with those of updates."""
+        check_is_fitted(self)
+        return self._labeled(self._given())
+
     def complete(self) -> Any:
         """Return the last 1,000 rows of the series with missing values filled from both sides.
 
