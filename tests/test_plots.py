@@ -22,6 +22,7 @@ import matplotlib.pyplot as plt  # noqa: E402
 
 import regfactor.plots  # noqa: E402
 from regfactor import (  # noqa: E402
+    AutoForecaster,
     BregmanKMeans,
     BregmanMixture,
     BregmanNormalizedCut,
@@ -37,9 +38,10 @@ from regfactor import (  # noqa: E402
 )
 from regfactor.constraints import class_balance, expectation, region  # noqa: E402
 from regfactor.core.params import install_hint  # noqa: E402
-from regfactor.model_selection import compare_with_supervised  # noqa: E402
+from regfactor.model_selection import backtest, compare_with_supervised  # noqa: E402
 from regfactor.model_selection.compare import Comparison  # noqa: E402
 from regfactor.plots import (  # noqa: E402
+    BacktestDisplay,
     ClusterDisplay,
     CodesDisplay,
     ComponentsDisplay,
@@ -49,6 +51,7 @@ from regfactor.plots import (  # noqa: E402
     EvidenceDisplay,
     ForecastDisplay,
     PathDisplay,
+    SeasonDisplay,
     TwoViewDisplay,
 )
 
@@ -130,6 +133,12 @@ def words(ax):
     return [text.get_text() for text in ax.texts if text.get_text()]
 
 
+def waves(n_rows=72):
+    """A wave of twelve rows, with noise."""
+    noise = 0.1 * np.random.default_rng(0).normal(size=n_rows)
+    return np.sin(2 * np.pi * np.arange(n_rows) / 12) + noise
+
+
 def all_displays(subspace, arma, expectations, views):
     X, _, seen = rows_and_labels()
     clusters = BregmanKMeans(3, random_state=0).fit(X)
@@ -142,6 +151,8 @@ def all_displays(subspace, arma, expectations, views):
         "views": TwoViewDisplay.from_estimator(views, *two_tables()),
         "clusters": ClusterDisplay.from_estimator(clusters, X),
         "forecast": ForecastDisplay.from_estimator(arma, horizon=6),
+        "backtest": BacktestDisplay(backtest(AutoForecaster(), waves(), 6, 2), waves()).plot(),
+        "season": SeasonDisplay.from_estimator(AutoForecaster().fit(waves())),
         "constraints": ConstraintDisplay.from_estimator(expectations),
         "evidence": EvidenceDisplay(evidence).plot(),
     }
@@ -157,6 +168,7 @@ def test_every_display_keeps_the_convention(subspace, arma, expectations, views,
         drawn = [ax for ax in axes if ax.has_data()]
         assert drawn and all(ax.get_ylabel() or ax.get_yticklabels() for ax in drawn)
         display.figure_.savefig(tmp_path / f"{name}.png")  # a layout that fails, fails here
+        plt.close(display.figure_)
         figure, given = plt.subplots(len(axes), squeeze=False)
         again = display.plot(ax=given.ravel() if len(axes) > 1 else given[0, 0])
         assert again is display and display.figure_ is figure
@@ -527,11 +539,51 @@ def test_other_displays_need_a_fitted_model_too():
         TwoViewDisplay: (TwoViewSubspace(), X, X),
         ClusterDisplay: (BregmanKMeans(), X),
         ForecastDisplay: (RegularizedARMA(),),
+        SeasonDisplay: (AutoForecaster(),),
         ConstraintDisplay: (ExpectationSVC(),),
     }
     for display, arguments in tables.items():
         with pytest.raises(NotFittedError):
             display.from_estimator(*arguments)
+
+
+def test_a_fan_of_an_automatic_forecast_begins_with_the_observed_rows():
+    months = pd.date_range("2018-01-01", periods=72, freq="MS")
+    y = pd.Series(waves(), index=months, name="wave")
+    y.iloc[5] = np.nan
+    display = ForecastDisplay.from_estimator(AutoForecaster().fit(y), horizon=18, history=80)
+    np.testing.assert_array_equal(display.past[:, 0], y)
+    assert display.past_times[0] == months[0].to_datetime64() and display.names == ["wave"]
+    assert display.times[0] == np.datetime64("2024-01-01") and len(display.times) == 18
+
+
+def test_a_backtest_is_drawn_by_series_and_dates():
+    months = pd.date_range("2018-01-01", periods=72, freq="MS")
+    y = pd.DataFrame({"wave": waves(), "other": 3 + waves()[::-1]}, index=months)
+    found = backtest(AutoForecaster(), y, 6, 2)
+    display = BacktestDisplay(found, y, series="other").plot()
+    forecasts, errors = display.ax_
+    assert forecasts.get_ylabel() == "other"
+    drawn = [line.get_ydata() for line in forecasts.lines]
+    np.testing.assert_array_equal(drawn[0], y["other"])
+    made = found.forecasts["AutoForecaster"].mean
+    assert any(len(values) == 6 and np.array_equal(values, made[1, :, 1]) for values in drawn)
+    named = ["AutoForecaster", "the last season repeated", "the last value repeated"]
+    assert sorted(words(errors)) == named
+    assert BacktestDisplay(found).plot().ax_[0].lines
+    with pytest.raises(ValueError, match="times must be of 72 rows"):
+        BacktestDisplay(found, times=np.arange(5))
+    with pytest.raises(ValueError, match="third"):
+        BacktestDisplay(found, series="third")
+
+
+def test_seasons_are_drawn_with_the_one_found():
+    display = SeasonDisplay.from_estimator(AutoForecaster().fit(waves()))
+    assert display.season == 12 and words(display.ax_) == ["found"]
+    none = SeasonDisplay({4: -1.0, 12: -2.0}, 1).plot()
+    assert none.ax_.get_title() == "No season was found"
+    with pytest.raises(ValueError, match="season='auto'"):
+        SeasonDisplay.from_estimator(AutoForecaster(season=4).fit(waves()))
 
 
 def test_a_wrong_model_is_named_with_the_remedy(subspace):
@@ -566,7 +618,7 @@ def test_a_wrong_model_is_named_with_the_remedy(subspace):
         (
             ForecastDisplay,
             (subspace,),
-            "forecast, and this ConvexSubspace has none. Use RegularizedARMA",
+            "forecast, and this ConvexSubspace has none. Use AutoForecaster",
         ),
         (
             ConstraintDisplay,

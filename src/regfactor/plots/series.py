@@ -423,7 +423,15 @@ class SeasonDisplay(Display):
         axis.set_ylabel("gain in log evidence")
         if self.season in self.gains:
             at = list(self.gains).index(self.season)
-            word(axis, places[at], max(values[at], 0), "found", color=BLUE, xytext=(0, 4), ha="center")
+            word(
+                axis,
+                places[at],
+                max(values[at], 0),
+                "found",
+                color=BLUE,
+                xytext=(0, 4),
+                ha="center",
+            )
         else:
             axis.set_title("No season was found", fontsize=9)
         return self
