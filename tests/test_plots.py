@@ -596,7 +596,7 @@ def test_a_wrong_model_is_named_with_the_remedy(subspace):
         ),
         (
             PathDisplay,
-            (ConvexSubspace().fit(table()),),
+            (ConvexSubspace(alpha=1.0).fit(table()),),
             "validation_loss_, and this ConvexSubspace has none. Leave a",
         ),
         (
