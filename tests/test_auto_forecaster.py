@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 import regfactor
 from regfactor import AutoForecaster
+from regfactor.series.gap_filling import gap_lengths
 
 
 def walks(n=80, n_series=3, seed=0):
@@ -492,3 +493,70 @@ def test_bad_updates_are_refused_and_change_nothing():
     with pytest.raises(ValueError):
         model.update(np.array([[np.inf, 1.0]]))
     np.testing.assert_array_equal(model.forecast(3).mean, first)
+
+
+# ---------------------------------------------------------------- the partner of the banks
+
+
+def test_several_series_have_an_arma_model_with_a_fixed_share():
+    X = walks(60, 2)
+    model = AutoForecaster(1, log=False).fit(X)
+    assert model.members_ == ["smoothing", "autoregression", "regularized ARMA"]
+    np.testing.assert_allclose(model.weights_[2], 0.15)
+    np.testing.assert_allclose(model.weights_.sum(axis=0), 1)
+    assert np.isnan(model.scores_[2]).all()
+    assert "regularized ARMA" in str(model.explain())
+    none = np.zeros((5, 0))
+    parts = [bank.forecast(5, none) for bank in model._pooled.banks]
+    means = np.stack([mean for mean, _ in parts])
+    variances = np.stack([variance for _, variance in parts])
+    shares = model.weights_[:, None]
+    mean = (shares * means).sum(axis=0)
+    spread = (shares * (variances + (means - mean) ** 2)).sum(axis=0)
+    found = model.forecast(5, level=0.9)
+    np.testing.assert_allclose(found.mean, mean)
+    half = model._quantiles(np.array([0.9]))[0] * model.factor_ * np.sqrt(spread)
+    np.testing.assert_allclose(found.upper - found.mean, half)
+    alone = regfactor.RegularizedARMA(season=1).fit(X).forecast(5)
+    np.testing.assert_allclose(means[2], alone.mean)
+    assert len(AutoForecaster(1).fit(X[:, :1]).members_) == 2
+    assert len(AutoForecaster(1).fit(walks(40, 21)).members_) == 2
+
+
+def test_the_arma_model_is_updated_with_the_banks():
+    X = walks(70, 2)
+    X[64:66, 0] = np.nan
+    model = AutoForecaster(1, log=False).fit(X[:60])
+    before = model._pooled.banks[2].state
+    model.update(X[60:])
+    expected = regfactor.RegularizedARMA(season=1).fit(X[:60]).update(X[60:]).forecast(4).mean
+    state = model._pooled.banks[2].state
+    np.testing.assert_allclose(state.forecast(4, np.zeros((4, 0))).means[0], expected)
+    kept = regfactor.RegularizedARMA(season=1).fit(X[:60]).forecast(4).mean
+    np.testing.assert_allclose(before.forecast(4, np.zeros((4, 0))).means[0], kept)
+
+
+# ---------------------------------------------------------------- calibrated gaps
+
+
+def test_lengths_of_gaps():
+    values = np.ones((8, 2))
+    values[[0, 1, 4, 6, 7], 0] = np.nan
+    np.testing.assert_array_equal(gap_lengths(values)[:, 0], [2, 2, 0, 0, 1, 0, 2, 2])
+    np.testing.assert_array_equal(gap_lengths(values)[:, 1], 0)
+
+
+def test_limits_of_long_gaps_hold_where_neighbors_do_not_tell():
+    """A cycle, which smoothing does not know: single cells are easy, blocks are not."""
+    rng = np.random.default_rng(10)
+    hits = []
+    for _ in range(12):
+        x = np.zeros(200)
+        for t in range(2, 200):
+            x[t] = 1.6 * x[t - 1] - 0.9 * x[t - 2] + rng.normal()
+        seen = x.copy()
+        seen[[100, 101, 102, 103, 104, 105, 150, 151, 152, 153, 154, 155]] = np.nan
+        lower, upper = AutoForecaster(1, log=False).fit(seen).complete_interval(0.9)
+        inside = (lower[:, 0] <= x) & (x <= upper[:, 0])
+        hits.append(inside[np.isnan(seen)].mean())
+    assert 0.82 <= np.mean(hits) <= 0.99

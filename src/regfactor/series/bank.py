@@ -174,6 +174,9 @@ class BankFit:
         Forecasts from all origins but the last.
     state : BankState
         At the last origin.
+    share : float, optional
+        In the average of banks; by default it is found from the errors of past forecasts, which a
+        bank with a given share need not make.
     """
 
     name: str
@@ -183,3 +186,4 @@ class BankFit:
     variances: Array
     paths: Array
     state: Any
+    share: float | None = None

@@ -21,7 +21,7 @@ from regfactor.series.backtest import Backtest, backtest
 from regfactor.series.bank import SeriesTable, Units, further_waves
 from regfactor.series.calendar_features import Calendar
 from regfactor.series.forecast import Forecast
-from regfactor.series.gap_filling import filled_gaps, hidden_cell_factor
+from regfactor.series.gap_filling import filled_gaps, hidden_cell_factors
 from regfactor.series.known_inputs import KnownInputs
 from regfactor.series.pooled_forecast import ForecastPool, PooledForecast
 from regfactor.series.reading import as_series, check_level, require_at_least
@@ -106,8 +106,9 @@ class AutoForecaster(Estimator):
     exponential smoothing over a grid of gains, and autoregressions in error-correction form under
     Minnesota-type priors, of each series alone, with coefficients shrunk to those of the others,
     and from the past of the others. Members are weighted by their tempered evidence and by errors
-    of their forecasts from past rows; banks by these errors alone. Season and logarithm are found
-    by evidence; nothing has to be set.
+    of their forecasts from past rows; banks by these errors alone. Of 2 to 20 series,
+    `RegularizedARMA` has a fixed share of 0.15 beside them. Season and logarithm are found by
+    evidence; nothing has to be set.
 
     Parameters
     ----------
@@ -152,7 +153,8 @@ class AutoForecaster(Estimator):
     weights_ : ndarray of shape (n_banks, n_series)
         s, of sum one.
     scores_ : ndarray of shape (n_banks, n_series)
-        Root mean squared errors of past forecasts relative to those of the last value.
+        Root mean squared errors of past forecasts relative to those of the last value; NaN for a
+        bank with a fixed share, which makes none.
     relative_error_ : ndarray of shape (n_series,)
         The same of the average of all banks; NaN for series of fewer than 24 rows.
     factor_ : ndarray of shape (n_series,)
@@ -556,7 +558,7 @@ class AutoForecaster(Estimator):
         units = self._current_units()
         standardized = units.standardized(self._values)
         filled = filled_gaps(standardized, self.season_)
-        deviations = hidden_cell_factor(standardized, self.season_) * np.sqrt(filled.variances)
+        deviations = hidden_cell_factors(standardized, self.season_) * np.sqrt(filled.variances)
         width = self._quantiles(np.array([level]))[0] * deviations
         missing = np.isnan(self._values)
         limits = []

@@ -14,6 +14,9 @@ from regfactor.series.smoothing_bank import SmoothingFit, SmoothingGroup, fit_gr
 
 N_HIDING_ROUNDS = 3
 HIDDEN_EVERY = 10
+MIN_KEPT_LENGTHS = 4  # a hidden block and three times as many cells that stay
+MIN_BLOCKS = 6  # that a series must hold of the length that is hidden
+SHORT_GAP = 2
 PRIOR_CELLS = 6.0  # that agree with the deviations, next to those that calibrate them
 
 
@@ -57,24 +60,50 @@ def filled_gaps(values: Array, season: int) -> FilledSeries:
     return FilledSeries(means, variances)
 
 
-def hidden_cell_factor(values: Array, season: int) -> Array:
-    """Return factors of deviations by which they agree with errors at observed cells, hidden.
+def hidden_cell_factors(values: Array, season: int) -> Array:
+    """Return factors of the deviations of missing cells, by which they agree with hidden cells.
 
-    Every tenth observed value of a series is hidden, in three rounds; few errors are pooled with
-    those of the other series, and with a prior of agreement. Single cells say little of long gaps,
-    so that no factor is below one.
+    Single cells of the observed ones are hidden in turn, and, where there are longer gaps, blocks
+    as long as the longest, of at most a sixth of the rows. Few errors are pooled with those of the
+    other series, and with a prior of agreement; no factor is below one.
     """
+    lengths = gap_lengths(values)
+    single = _hidden_factor(values, season, 1)
+    factors = np.broadcast_to(single, values.shape)
+    longest = min(int(lengths.max(initial=0)), len(values) // MIN_BLOCKS)
+    if longest <= SHORT_GAP:
+        return factors
+    blocks = np.maximum(_hidden_factor(values, season, longest), single)
+    return np.where(lengths > SHORT_GAP, blocks, factors)
+
+
+def gap_lengths(values: Array) -> Array:
+    """Return the lengths of the gaps in which cells lie, 0 where they are observed."""
+    lengths = np.zeros(values.shape, dtype=int)
+    for series, missing in enumerate(np.isnan(values).T):
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], missing, [False]]).astype(int)))
+        for start, end in zip(edges[::2], edges[1::2], strict=True):
+            lengths[start:end, series] = end - start
+    return lengths
+
+
+def _hidden_factor(values: Array, season: int, length: int) -> Array:
+    """Return the factor of each series from hidden blocks of a length, in three rounds."""
     totals = np.zeros(values.shape[1])
     counts = np.zeros(values.shape[1])
-    order = np.cumsum(~np.isnan(values), axis=0)
+    observed = ~np.isnan(values)
+    cycle = max(HIDDEN_EVERY, MIN_KEPT_LENGTHS * length)
+    order = np.cumsum(observed, axis=0)
     for shift in range(N_HIDING_ROUNDS):
-        hidden = ~np.isnan(values) & (order % HIDDEN_EVERY == 3 * shift + 1)
-        if np.isnan(np.where(hidden, np.nan, values)).all(axis=0).any():
+        place = (order + shift * cycle // N_HIDING_ROUNDS) % cycle
+        hidden = observed & (place >= 1) & (place <= length) & (order > length)
+        seen = np.where(hidden, np.nan, values)
+        if np.isnan(seen).all(axis=0).any():
             continue
-        filled = filled_gaps(np.where(hidden, np.nan, values), season)
+        filled = filled_gaps(seen, season)
         errors = np.square(values - filled.means) / np.where(hidden, filled.variances, 1)
-        totals += np.where(hidden, errors, 0).sum(axis=0)
-        counts += hidden.sum(axis=0)
+        totals += np.where(hidden, errors, 0).sum(axis=0) / length
+        counts += hidden.sum(axis=0) / length
     pooled = (PRIOR_CELLS + totals.sum()) / (PRIOR_CELLS + counts.sum())
     squared = (PRIOR_CELLS * pooled + totals) / (PRIOR_CELLS + counts)
     return np.sqrt(np.maximum(squared, 1))

@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 
 from regfactor.core.params import Array, frozen
 from regfactor.problems.pool import Pool
+from regfactor.series.arma_bank import ArmaBank, has_arma
 from regfactor.series.autoregression_bank import AutoregressionBank
 from regfactor.series.bank import BankFit, SeriesTable, mean_change
 from regfactor.series.smoothing_bank import SmoothingBank
@@ -30,11 +31,15 @@ class ForecastPool(Pool[BankFit]):
     @staticmethod
     def of(table: SeriesTable) -> ForecastPool:
         """Return the pool of all banks."""
-        return ForecastPool([SmoothingBank(table), AutoregressionBank(table)], table)
+        banks: list[Any] = [SmoothingBank(table), AutoregressionBank(table)]
+        if has_arma(table):
+            banks.append(ArmaBank(table))
+        return ForecastPool(banks, table)
 
     def loss(self, fitted: Sequence[BankFit]) -> float:
         """Return minus the log evidence of the members of all fitted banks, summed over series."""
-        scores = np.concatenate([fit.log_evidence[-1] + fit.log_prior[:, None] for fit in fitted])
+        judged = [fit for fit in fitted if fit.share is None]
+        scores = np.concatenate([fit.log_evidence[-1] + fit.log_prior[:, None] for fit in judged])
         return -float(logsumexp(scores, axis=0).sum())
 
 
@@ -84,7 +89,11 @@ class PooledForecast:
 
     @staticmethod
     def of(fits: Sequence[BankFit], table: SeriesTable) -> PooledForecast:
-        """Return the average of fitted banks."""
+        """Return the average of fitted banks, first without those whose shares are given."""
+        partners = [fit for fit in fits if fit.share is not None]
+        if partners:
+            judged = [fit for fit in fits if fit.share is None]
+            return PooledForecast.of(judged, table).joined(partners)
         origins = table.origins
         units = mean_change(table.values)
         truth = origins.following(table.values)
@@ -129,6 +138,20 @@ class PooledForecast:
             errors=past_errors(table, paths, mean, truth),
             correlation=residual_correlation(residuals[1:, 0], variance[1:, 0]),
         )
+
+    def joined(self, partners: Sequence[BankFit]) -> PooledForecast:
+        """Return the average with banks whose shares are given; they have no past errors."""
+        banks = list(self.banks)
+        shares = self.shares
+        n_series = shares.shape[1]
+        for fit in partners:
+            weights = np.ones((1, n_series))
+            banks.append(WeightedBank(fit.name, fit.assumes, fit.state, weights, fit.variances[-1]))
+            share = np.full((1, n_series), fit.share)
+            shares = np.concatenate([(1 - share) * shares, share])
+        unknown = np.full((len(partners), n_series), np.nan)
+        errors = np.concatenate([self.errors[:-2], unknown, self.errors[-2:]])
+        return replace(self, banks=banks, shares=shares, errors=errors)
 
     def forecast(self, horizon: int, inputs: Array) -> tuple[Array, Array]:
         """Return means and variances of shape (horizon, n_series)."""

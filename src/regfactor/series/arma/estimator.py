@@ -94,8 +94,8 @@ class RegularizedARMA(Estimator):
         differenced. "auto" is 0 or 1, by BIC.
     season : int or "auto", default="auto"
         Number of rows after which a pattern repeats; 1 for none. Its waves (at most 12 cosines and
-        sines) are inputs. "auto" finds it by an F test of mean changes, and the number of waves by
-        BIC, none among them.
+        sines, by BIC) are inputs. "auto" finds it by an F test of mean changes, and compares with
+        none.
     shrinkage : float or "auto", default="auto"
         lam as a share of the least lam at which W = 0; from 1 on the model is ridge VAR. "auto"
         compares one-step errors over the last quarter of the series, ridge VAR among the
@@ -378,17 +378,21 @@ class RegularizedARMA(Estimator):
             p = specification.p
             if d > differences[0]:  # which has the lags of its levels less one
                 p = max(p - 1, 0)
-            candidates.append(Orders(d, p, self._given("season", 1)))
-            if isinstance(self.season, str):
-                for season in promising_seasons(inputs.levels)[:1]:
-                    numbers = sorted({min(n, season // 2) for n in NUMBERS_OF_WAVES})
-                    candidates += [Orders(d, p, season, n_waves) for n_waves in numbers]
+            for season in self._seasons(inputs.levels):
+                numbers = sorted({min(n, season // 2) for n in NUMBERS_OF_WAVES})
+                candidates += [Orders(d, p, season, n_waves) for n_waves in numbers]
         if not automatic and len(candidates) == 1:
             return candidates[0]
         orders = choose_orders(levels, inputs.U, candidates, automatic, specification, run.clock)
         if automatic:
             return orders
         return replace(orders, p=specification.p)
+
+    def _seasons(self, levels: Array) -> list[int]:
+        """Return the given season, or none and the most promising one."""
+        if isinstance(self.season, str):
+            return [1, *promising_seasons(levels)[:1]]
+        return [int(self.season)]
 
     def _publish(
         self,
