@@ -667,6 +667,20 @@ def test_gross_errors_do_not_carry_predictions_away(fitted):
     assert np.abs(filled[0, 1:]).max() < 20
 
 
+def test_a_gross_error_in_fit_does_not_set_the_units():
+    truth = curved()
+    X = removed(truth)
+    row = int(np.flatnonzero(~np.isnan(X[:, 1]))[0])
+    X[row, 1] = 1e12
+    with pytest.warns(UserWarning, match="1 entries more than 100 .* in columns: 1"):
+        model = AutoImputer(random_state=0).fit(X)
+    filled = model.transform(X)
+    assert filled[row, 1] == 1e12
+    missing = np.isnan(X)
+    error = np.square(filled - truth)[missing[:, 1], 1].mean()
+    assert error < 0.5 * truth[:, 1].var()
+
+
 def test_many_different_strings_are_refused():
     frame = pd.DataFrame({"name": [f"n{i}" for i in range(30)], "x": np.arange(30.0)})
     with pytest.raises(ValueError, match="'name' holds 30 different strings"):

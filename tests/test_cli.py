@@ -71,7 +71,7 @@ def test_a_user_completes_a_table(table):  # noqa: F811
     )  # whole numbers stay whole
     assert set(after["size"]) == set(truth["size"].dropna())
     report = table.with_name("people.complete.html").read_text(encoding="utf-8")
-    assert "regfactor complete people.csv" in report and "can be better by more than" in report
+    assert "regfactor complete people.csv" in report and "Which models carried the result" in report
     assert sorted(p.name for p in table.parent.iterdir()) == [
         "people.complete.csv",
         "people.complete.html",
@@ -103,7 +103,7 @@ def test_completing_is_better_than_means(table):  # noqa: F811
     )
     assert record["flagged_cells"] == [[7, "waist"]] and record["exit"] == 0
     assert np.mean([line["gain"] for line in record["hidden"]["columns"].values()]) > 0.3
-    assert record["relative_gap"] < 1e-4
+    assert record["model"] == "AutoImputer" and len(record["members"]) == 6
 
 
 def test_the_code_in_the_report_repeats_the_result(table):  # noqa: F811
@@ -198,9 +198,29 @@ def test_parquet_in_parquet_out_with_types(tmp_path):
     )  # its report is there already
 
 
+def test_limits_and_sets_are_written_at_a_level(table):  # noqa: F811
+    done = command("complete", table, "--level", 0.8)
+    assert done.code == 0, done
+    before, after = cells(table), cells(table.with_name("people.complete.csv"))
+    holes = before["weight"].str.lower().isin(MISSING)
+    low, high = after["weight_lower"], after["weight_upper"]
+    assert (low[~holes] == "").all() and (high[~holes] == "").all()
+    filled = after["weight"][holes].astype(float)
+    assert (low[holes].astype(float) <= filled).all() and (
+        filled <= high[holes].astype(float)
+    ).all()
+    sizes = before["size"].str.lower().isin(MISSING)
+    for cell, chosen in zip(after["size"][sizes], after["size_set"][sizes], strict=True):
+        assert cell in chosen.split("; ")
+    assert after["size_probability"][sizes].astype(float).between(0, 1).all()
+    assert "80% limits" in table.with_name("people.complete.html").read_text(encoding="utf-8")
+    done = command("complete", table, "--force", "--level", 90)
+    assert done.code == 2 and "--level is a share" in done.err
+
+
 def test_new_rows_are_filled_by_a_saved_model(table):  # noqa: F811
     model = table.with_name("m.skops")
-    assert command("complete", table, "--save", model).code == 0
+    assert command("complete", table, "--save", model, "--level", 0.9).code == 0
     frame = people()[0].iloc[:3].astype(object)
     frame.loc[0, "weight"] = np.nan
     frame.loc[:, "age"] = np.nan
@@ -211,6 +231,7 @@ def test_new_rows_are_filled_by_a_saved_model(table):  # noqa: F811
     after = cells(table.with_name("new.score.csv"))
     assert (
         55 < float(after["weight"][0]) < 95
+        and float(after["weight_lower"][0]) < float(after["weight"][0])
         and after["age"].str.fullmatch(r"\d\d").all()
         and after["size"][1] == "XXL"
     )

@@ -59,9 +59,19 @@ def regfactor(
 
 @app.command()
 @sharing(FITTING, READING, WRITING)
-def complete(table: Source, settings: Settings) -> None:
+def complete(
+    table: Source,
+    settings: Settings,
+    level: Annotated[
+        float | None,
+        typer.Option(
+            help="Write limits between which filled numbers lie, and sets that hold the filled "
+            "category, with this probability; 0.9 for instance."
+        ),
+    ] = None,
+) -> None:
     """Fill the missing cells of a table, and flag gross outliers."""
-    _run("complete", settings, table)
+    _run("complete", settings, table, level)
 
 
 @app.command()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from regfactor.cli.columns import FLAG, NUMBER, Understood
+from regfactor.cli.columns import FLAG, Understood
 from regfactor.cli.errors import BadInput, count
 from regfactor.cli.job import Job
 from regfactor.cli.outliers import (
@@ -19,18 +18,20 @@ from regfactor.cli.outliers import (
     outlier_code,
     search_code,
 )
-from regfactor.cli.report_sections import Report, gap_fact, typed_code
+from regfactor.cli.report_sections import Report, typed_code
 from regfactor.cli.tables import Table, add_columns
 from regfactor.core.params import Array, frozen
-from regfactor.model_selection.hidden_cells import HiddenCells, hide_and_fill
-from regfactor.report import Figure, Grid, Text, number
+from regfactor.model_selection.hidden_cells import HiddenCells, held_out_cells
+from regfactor.report import Figure, Grid, Section, Text, number
 from regfactor.report.figures import bars
-from regfactor.tables.imputer import SubspaceImputer
+from regfactor.tables.auto_imputer.estimator import AutoImputer
 from regfactor.tables.outliers import HEAVY_TAILED_SHARE, MAX_FITTED_ROWS
 
 WHOLE = "A whole table needs no model; --save MODEL.skops fits and keeps one, for new rows."
 
 MAX_LISTED_OUTLIERS = 20
+SHOWN_LEVEL = 0.9  # of the limits in a report, where none is given
+MAX_WHOLE = 2.0**53  # up to which floats hold all whole numbers
 
 
 @frozen
@@ -41,7 +42,6 @@ class Filled:
     missing: Any
     outliers: TableOutliers
     expected: Any
-    clipped: int = 0
 
     @property
     def n_missing(self) -> int:
@@ -65,8 +65,10 @@ class Filled:
         return f"{first}, {second}."
 
 
-def run(job: Job, path: Path) -> None:
+def run(job: Job, path: Path, level: float | None = None) -> None:
     """Complete a table, and write it with a report."""
+    if level is not None and not 0 < level < 1:
+        raise BadInput(f"--level is a share between 0 and 1, such as 0.9, not {level:g}.")
     table = job.read(path)
     job.plan(table)
     seen = job.understand(table)
@@ -79,21 +81,16 @@ def run(job: Job, path: Path) -> None:
     if not missing.to_numpy().any() and job.settings.save is None:
         _finish_whole(job, seen, found)
         return
-    clean = X.mask(found.flagged)
-    model = SubspaceImputer(
-        loss="auto",
-        alpha="auto",
-        debias="prior",
-        random_state=job.settings.seed,
-    )
+    whole = whole_numbers(X.mask(found.flagged))
+    clean = with_whole_numbers(X.mask(found.flagged), whole)
+    model = AutoImputer(random_state=job.settings.seed)
     rows = fitted_rows(job, X)
     job.fit("filling missing cells", model, clean.iloc[rows])
     with job.console.progress("filling missing cells"):
-        ranges = ranges_of(clean)
-        predicted, clipped = within_range(model.complete(clean), missing, ranges)
-    filled = Filled(predicted.where(missing, X), missing, found, predicted, clipped)
-    with job.console.progress("trying it on hidden cells"):
-        hidden = hide_and_fill(clean.iloc[rows], model, job.settings.seed)
+        predicted = model.complete(clean)
+        limits = Limits.of(model, clean, SHOWN_LEVEL if level is None else level)
+    filled = Filled(predicted, missing, found, predicted)
+    hidden = held_out_cells(model)
     _print(job, filled, hidden, model)
     size = missing.to_numpy().size
     report = Report(
@@ -105,18 +102,20 @@ def run(job: Job, path: Path) -> None:
                 f"missing cells filled ({filled.n_missing / size:.1%} of the cells)",
             ),
             (f"{len(filled.flagged):,}", "gross outliers flagged"),
-            (str(model.codes_.shape[1]), "patterns found"),
-            gap_fact(model),
+            (f"{hidden.n_cells:,}", "known cells hidden, to weigh models and to set limits"),
         ],
-        story=[Text(_story(filled, model))],
+        story=[Text(_story(filled))],
         result=_result(seen, filled),
-        trust=_trust(hidden),
-        imports=["from regfactor import SubspaceImputer"],
-        code=_code(job, seen, filled, rows),
-        model=model,
+        trust=[*_trust(hidden), *_how_sure(limits, filled, hidden)],
+        imports=["from regfactor import AutoImputer"],
+        code=_code(job, seen, filled, rows, whole, level),
+        after_result=_members(model),
     )
-    info = {"columns": seen.kinds, "ranges": ranges}
-    job.finish(written(seen.table, filled), report.page(job, seen), model, info)
+    info = {"columns": seen.kinds, "whole": whole, "level": level}
+    out = written(seen.table, filled)
+    if level is not None:
+        out = add_columns(out, limits.columns(table, missing))
+    job.finish(out, report.page(job, seen), model, info)
 
 
 def _finish_whole(job: Job, seen: Understood, found: TableOutliers) -> None:
@@ -144,36 +143,84 @@ def _finish_whole(job: Job, seen: Understood, found: TableOutliers) -> None:
     job.finish(written(seen.table, filled), report.page(job, seen))
 
 
-def ranges_of(X: Any) -> dict[str, tuple[float, float, bool]]:
-    """Return smallest and largest value of each numeric column, and whether all are integers."""
-    found = {}
+def whole_numbers(X: Any) -> list[str]:
+    """Return the columns of numbers whose observed cells are all whole."""
+    found = []
     for name in X.columns:
-        if X[name].dtype.kind == "f":
-            values = X[name].dropna().to_numpy()
-            whole = bool(np.all(values == np.rint(values)))
-            found[str(name)] = (float(values.min()), float(values.max()), whole)
+        if X[name].dtype.kind != "f":
+            continue
+        values = X[name].dropna().to_numpy()
+        if len(values) and np.all(values == np.rint(values)) and np.all(np.abs(values) < MAX_WHOLE):
+            found.append(str(name))
     return found
 
 
-def within_range(
-    predicted: Any,
-    missing: Any,
-    ranges: Mapping[str, tuple[float, float, bool]],
-) -> tuple[Any, int]:
-    """Return predictions clipped to the observed range, rounded where all values are integers.
+def with_whole_numbers(X: Any, names: list[str]) -> Any:
+    """Return a table whose columns of whole numbers have that type, which the imputer keeps."""
+    kept = set(whole_numbers(X)) | {name for name in names if X[name].isna().all()}
+    return X.astype({name: "Int64" for name in names if name in kept})
 
-    And how many moved.
-    """
-    moved = 0
-    out = predicted.copy()
-    for name, (low, high, whole) in ranges.items():
-        at = missing[name].to_numpy()
-        values = out[name].to_numpy(dtype=float, copy=True)
-        kept = np.clip(values[at], low, high)
-        moved += int((kept != values[at]).sum())
-        values[at] = np.rint(kept) if whole else kept
-        out[name] = values
-    return out, moved
+
+@frozen
+class Limits:
+    """Limits, sets and probabilities of the cells of a table, at a level."""
+
+    level: float
+    lower: Any
+    upper: Any
+    sets: dict[str, Array]
+    shares: dict[str, Array]
+    categories: dict[str, list[Any]]
+
+    @staticmethod
+    def of(model: AutoImputer, X: Any, level: float) -> Limits:
+        """Return what a fitted model says of the cells of a table."""
+        lower, upper = model.complete_interval(X, level)
+        sets = model.complete_set(X, level)
+        shares = model.complete_proba(X)
+        # numbers of two values have limits like others
+        labels = {name for name in sets if X[name].dtype.kind not in "fi"}
+        return Limits(
+            level,
+            lower,
+            upper,
+            {str(name): sets[name] for name in labels},
+            {str(name): shares[name] for name in labels},
+            {str(name): model.categories_[name] for name in labels},
+        )
+
+    def columns(self, table: Table, missing: Any) -> dict[str, Any]:
+        """Return new columns of each column with missing cells, empty at observed cells."""
+        out: dict[str, Any] = {}
+        for name in missing.columns:
+            at = missing[name].to_numpy()
+            if not at.any():
+                continue
+            if name in self.sets:
+                out[f"{name}_set"] = self._set_cells(name, at)
+                likely = np.where(at, self.shares[name].max(axis=1), np.nan)
+                out[f"{name}_probability"] = _cells(table, likely)
+            elif self.lower[name].dtype.kind in "fi":
+                for end, side in (("lower", self.lower), ("upper", self.upper)):
+                    values = side[name].to_numpy(dtype=float, na_value=np.nan)
+                    out[f"{name}_{end}"] = _cells(table, np.where(at, values, np.nan))
+        return out
+
+    def _set_cells(self, name: str, at: Array) -> list[str]:
+        """Return the levels of each set as text, empty where a cell was observed."""
+        levels = [str(level) for level in self.categories[name]]
+        cells = []
+        for is_missing, chosen in zip(at.tolist(), self.sets[name], strict=True):
+            held = [level for level, there in zip(levels, chosen, strict=True) if there]
+            cells.append("; ".join(held) if is_missing else "")
+        return cells
+
+
+def _cells(table: Table, values: Array) -> Any:
+    """Return numbers as the table holds its own, empty for NaN."""
+    if not table.text:
+        return values
+    return ["" if np.isnan(v) else table.cell(float(v)) for v in values]
 
 
 def written(table: Table, filled: Filled) -> Any:
@@ -207,16 +254,15 @@ def _print(job: Job, filled: Filled, hidden: HiddenCells | None = None, model: A
         "filled": filled.n_missing,
         "flagged": len(filled.flagged),
         "flagged_cells": filled.flagged,
-        "certificate": None,
-        "relative_gap": None,
+        "model": None,
+        "members": {},
         "hidden": None,
     }
     if hidden is not None:
-        record["certificate"] = str(model.certificate_)
-        record["relative_gap"] = model.relative_gap_
+        record["model"] = type(model).__name__
+        record["members"] = {r.member: r.weight for r in model.explain().members}
         record["hidden"] = _hidden_record(hidden)
         job.console.say(hidden.sentence)
-        job.console.say(str(model.certificate_))
     for name in filled.outliers.heavy_tailed:
         remedy = ""
         if filled.frame[name].min() > 0:
@@ -263,23 +309,61 @@ def _trust(hidden: HiddenCells) -> list[Any]:
     return blocks
 
 
-def _story(filled: Filled, model: Any) -> str:
+def _how_sure(limits: Limits, filled: Filled, hidden: HiddenCells) -> list[Any]:
+    """Return how wide limits are, and how large sets, by column."""
+    lines = []
+    for name in filled.missing.columns:
+        at = filled.missing[name].to_numpy()
+        if not at.any():
+            continue
+        error = "–"
+        if name in hidden.columns:
+            error = number(hidden.columns[name].error, 3)
+        if name in limits.sets:
+            sizes = limits.sets[name][at].sum(axis=1)
+            shown = f"{number(float(sizes.mean()), 3)} of {limits.sets[name].shape[1]} categories"
+        elif limits.lower[name].dtype.kind in "fi":
+            low = limits.lower[name][at].to_numpy(dtype=float, na_value=np.nan)
+            high = limits.upper[name][at].to_numpy(dtype=float, na_value=np.nan)
+            half = float(np.mean(high - low)) / 2
+            shown = f"± {number(half, 3)}" if np.isfinite(half) else "too few cells to tell"
+        else:
+            continue
+        lines.append((name, f"{int(at.sum()):,}", error, shown))
+    if not lines:
+        return []
+    head = ("column", "filled", "error when hidden", f"{limits.level:.0%} limits, on average")
+    caption = (
+        f"How sure filled cells are: {limits.level:.0%} of the hidden cells lay within limits that "
+        "were set in the same way; each cell has its own (--level writes them)."
+    )
+    return [Grid(head, lines, caption)]
+
+
+def _members(model: AutoImputer) -> Section:
+    """Return which members carried the average."""
+    explanation = model.explain()
+    lines = [
+        (report.member, f"{report.weight:.0%}", number(report.score), report.assumes)
+        for report in explanation.members
+    ]
+    head = ("model", "weight", "score", "what it assumes")
+    text = f"The score is the {explanation.score_name}. {' '.join(explanation.sentences)}"
+    return Section("Which models carried the result", [Grid(head, lines), Text(text)])
+
+
+def _story(filled: Filled) -> str:
     parts = [
-        f"Every row is described by {count(model.codes_.shape[1], 'pattern')} that the table's "
-        "columns share, and each missing cell is predicted from the observed cells of its row "
-        "through them. Numbers, flags and categories are each fitted in their own way. The "
-        f"strength of the smoothing (alpha = {model.alpha_:.4g}) was chosen by cells held out."
+        "Each missing cell is predicted from the observed cells of its row, by models from few "
+        "patterns that all columns share to trees for each column, and averaged by how well each "
+        "of them predicted known cells that were hidden from it. Numbers, flags and categories are "
+        "each filled in their own way."
     ]
     if filled.flagged:
         parts.append(
             f"{count(len(filled.flagged), 'cell')} disagreed grossly with all others in their "
             "rows. They are kept in the table, named in its last column, and were set aside when "
             "missing cells were filled."
-        )
-    if filled.clipped:
-        parts.append(
-            f"{count(filled.clipped, 'prediction')} beyond the range of the observed values "
-            "went to its end."
         )
     return " ".join(parts)
 
@@ -308,10 +392,19 @@ def _result(seen: Understood, filled: Filled) -> list[Any]:
     return blocks
 
 
-def _code(job: Job, seen: Understood, filled: Filled, rows: Array) -> list[str]:
+def _code(
+    job: Job,
+    seen: Understood,
+    filled: Filled,
+    rows: Array,
+    whole: list[str],
+    level: float | None,
+) -> list[str]:
     """Return Python code that produces the written table, except for the names of flagged cells."""
     lines = [typed_code(seen, "observed"), "X = observed.copy()"]
     lines += outlier_code(filled.flagged, "X")
+    if whole:
+        lines += ["", f"whole = {whole!r}", 'X[whole] = X[whole].astype("Int64")']
     learned = "X"
     if len(rows) < len(seen.frame):
         lines += [
@@ -323,30 +416,17 @@ def _code(job: Job, seen: Understood, filled: Filled, rows: Array) -> list[str]:
         learned = "X.iloc[rows]"
     lines += [
         "",
-        'model = SubspaceImputer(loss="auto", alpha="auto", debias="prior", '
-        f"random_state={job.settings.seed}).fit({learned})",
+        f"model = AutoImputer(random_state={job.settings.seed}).fit({learned})",
         "completed = model.complete(X)",
-        "print(model.certificate_)",
+        "print(model.explain())",
     ]
-    if filled.clipped:
+    if level is not None:
         lines += [
-            "",
-            "# no further than what was observed",
-            f"numbers = {seen.of_kind(NUMBER)!r}",
-            "completed[numbers] = completed[numbers].clip(X[numbers].min(), X[numbers].max(), "
-            "axis=1)",
+            f"lower, upper = model.complete_interval(X, level={level!r})",
+            f"sets = model.complete_set(X, level={level!r})",
         ]
-    ranges = ranges_of(seen.data.mask(filled.outliers.flagged))
-    whole = [
-        name for name, (_, _, is_whole) in ranges.items() if is_whole and filled.missing[name].any()
-    ]
     if whole:
-        lines += [
-            "",
-            "# whole, as what was observed",
-            f"whole = {whole!r}",
-            "completed[whole] = completed[whole].round()",
-        ]
+        lines.append("completed[whole] = completed[whole].astype(float)")
     lines += [
         "",
         "# observed cells as they were, outliers too",

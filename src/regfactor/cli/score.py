@@ -12,7 +12,7 @@ import numpy as np
 
 from regfactor.cli.cluster import with_clusters
 from regfactor.cli.columns import forced
-from regfactor.cli.complete import fill_missing, within_range
+from regfactor.cli.complete import Limits, fill_missing, with_whole_numbers
 from regfactor.cli.denoise import with_views
 from regfactor.cli.embed import with_codes
 from regfactor.cli.encode import plain, warn_of_unseen
@@ -22,7 +22,7 @@ from regfactor.cli.job import Job
 from regfactor.cli.labeled import add_labels, predict_rows
 from regfactor.cli.report_sections import notes
 from regfactor.cli.series_file import LongColumns
-from regfactor.cli.tables import Table, pandas
+from regfactor.cli.tables import Table, add_columns, pandas
 from regfactor.cli.times import parsed_times
 from regfactor.report import Code, Page, Section, Text
 from regfactor.saving import UntrustedModel, load
@@ -42,7 +42,7 @@ DAMAGED = (
 )
 
 NEEDED = {
-    "complete": {"columns", "ranges"},
+    "complete": {"columns", "whole", "level"},
     "cluster": {"columns"},
     "embed": {"columns", "dimensions"},
     "label": {"columns", "target", "task", "classes", "spelled"},
@@ -126,9 +126,13 @@ def _scored(model: Any, info: dict[str, Any], table: Table) -> tuple[Any, str]:
         return _forecast(model, info, X, table)
     if command == "complete":
         missing = X.isna()
-        completed, _ = within_range(model.complete(X), missing, info["ranges"])
+        typed = with_whole_numbers(X, info["whole"])
+        out = fill_missing(table, model.complete(typed), missing)
+        if info["level"] is not None:
+            limits = Limits.of(model, typed, info["level"])
+            out = add_columns(out, limits.columns(table, missing))
         cells = count(int(missing.to_numpy().sum()), "missing cell")
-        return fill_missing(table, completed, missing), f"{cells} filled in {rows}."
+        return out, f"{cells} filled in {rows}."
     if command == "denoise":
         views = [X[view].to_numpy() for view in info["views"]]
         clean = model.denoise(*views, keep=False)

@@ -72,6 +72,26 @@ class HiddenCells:
         )
 
 
+def held_out_cells(imputer: Any) -> HiddenCells:
+    """Return the errors of the entries that a fitted `AutoImputer` held out itself.
+
+    Parameters
+    ----------
+    imputer : fitted AutoImputer
+
+    Returns
+    -------
+    HiddenCells
+    """
+    columns = {}
+    total = 0
+    for name, found in imputer.held_out_.items():
+        total += found.n_cells
+        if found.n_cells >= MIN_CELLS:
+            columns[str(name)] = ColumnError(found.error, found.simple_error, found.n_cells)
+    return HiddenCells(total, columns)
+
+
 def hide_and_fill(X: Any, imputer: Any, random_state: int) -> HiddenCells:
     """Hide a tenth of the known cells of a frame, fit a clone with the chosen strength, compare.
 

@@ -157,6 +157,37 @@ class Spread:
 
 
 @frozen
+class HeldOutError:
+    """Errors of held-out entries of a variable, and those of its mean or most frequent level.
+
+    Root mean squares of numbers in their units, shares of wrong levels of other variables.
+    """
+
+    error: float
+    simple_error: float
+    n_cells: int
+
+    @staticmethod
+    def of(average: Average, variable: Variable, block: Array, truth: Array) -> HeldOutError:
+        """Return the errors of predictions of one variable, both in standardized columns."""
+        n_cells = len(truth)
+        if not n_cells:
+            return HeldOutError(float("nan"), float("nan"), 0)
+        if variable.is_number:
+            scale = float(average.layout.scale[variable.columns[0]])
+            error = scale * float(np.sqrt(np.mean(np.square(block - truth))))
+            return HeldOutError(error, scale * float(np.sqrt(np.mean(np.square(truth)))), n_cells)
+        found = level_shares(average, variable, block).argmax(axis=1)
+        known = level_shares(average, variable, truth).argmax(axis=1)
+        most_frequent = np.bincount(known).argmax()
+        return HeldOutError(
+            float(np.mean(found != known)),
+            float(np.mean(known != most_frequent)),
+            n_cells,
+        )
+
+
+@frozen
 class Calibration:
     """What held-out entries say of the average: its weights, its spread and its scores.
 
@@ -170,12 +201,15 @@ class Calibration:
     errors : array of shape (n_variables,)
         Mean squared error of held-out entries relative to the variance of the variable; NaN where
         none was held out.
+    held_out : list of HeldOutError
+        The same in units of the table.
     """
 
     average: Average
     spread: Spread
     scores: list[Scores]
     errors: Array
+    held_out: list[HeldOutError]
 
     @staticmethod
     def of(
@@ -197,6 +231,7 @@ class Calibration:
         own = []
         own_weights = []
         errors = []
+        held_out = []
         for variable in layout.variables:
             at = np.isin(cells.columns, variable.columns)
             width = len(variable.columns)
@@ -204,6 +239,7 @@ class Calibration:
             truth = cells.truth[at].reshape(-1, width)
             weights = cells.weights[at].reshape(-1, width)[:, 0]
             errors.append(_relative_error(block, truth, weights))
+            held_out.append(HeldOutError.of(average, variable, block, truth))
             own_weights.append(weights)
             if variable.is_number:
                 own.append(ratios[at])
@@ -218,7 +254,7 @@ class Calibration:
             shared[kind] = _some_quantiles(values, weights)
         for v, variable in enumerate(layout.variables):
             scores.append(Scores.of(own[v], own_weights[v], shared[variable.is_number]))
-        return Calibration(average, spread, scores, np.array(errors))
+        return Calibration(average, spread, scores, np.array(errors), held_out)
 
     def deviations(self, predictions: Predictions) -> Array:
         """Return sigma of the predictions of a table."""

@@ -102,6 +102,10 @@ class AutoImputer(TransformerMixin, PoolEstimator):
     held_out_error_ : dict of column to float
         Share of the variance of held-out entries that the average misses; NaN where a column has
         too few entries to hold some out.
+    held_out_ : dict of column to HeldOutError
+        The same in units of the table: `error` of the held-out entries (root mean square of
+        numbers, share of wrong levels), `simple_error` of the mean or the most frequent level, and
+        `n_cells`.
     categories_ : dict of column to list
         Levels of the columns that are not numbers, in the order of `complete_proba`.
     informative_missingness_ : dict of column to list
@@ -125,6 +129,9 @@ class AutoImputer(TransformerMixin, PoolEstimator):
     its expectation, also one of two values, which for 0 and 1 is a probability; a column whose
     *type* is whole numbers or truth values is filled by the nearest of these, a category by
     the most probable level.
+
+    Single numbers more than 100 interquartile ranges from the median of their column are taken for
+    gross errors: they are kept, with a warning, and no model is fitted to them.
 
     Intervals, sets and draws assume that entries are missing at random given the observed ones.
     Where missing entries of other columns go with the residuals of a column, they are inputs of its
@@ -213,6 +220,7 @@ class AutoImputer(TransformerMixin, PoolEstimator):
         ]
         _warn_of_missing_columns(E[counted], labels)
         layout = Standardization.of(E[counted], weights[counted], reader.blocks)
+        _warn_of_gross_errors(E[counted], layout, labels)
         return ImputerInputs(reader, E, counted, weights, bounds, layout)
 
     def _member_names(self) -> list[str]:
@@ -257,10 +265,12 @@ class AutoImputer(TransformerMixin, PoolEstimator):
     def _publish_variables(self) -> None:
         """Set what is reported of each variable."""
         self.held_out_error_ = {}
+        self.held_out_ = {}
         self.categories_ = {}
         self.informative_missingness_ = {}
         for v, variable, name in self._named_variables():
             self.held_out_error_[name] = float(self._calibration.errors[v])
+            self.held_out_[name] = self._calibration.held_out[v]
             if not variable.is_number:
                 self.categories_[name] = self._levels(v)
         forests = {int(f.variable.columns[0]): f for f in self._model.forests}
@@ -675,6 +685,18 @@ def _warn_of_missing_columns(E: Array, names: list[Any]) -> None:
     if empty:
         known = list(dict.fromkeys(str(name) for name in empty))
         warn(f"Columns without an observed entry stay missing: {_listed(known)}.")
+
+
+def _warn_of_gross_errors(E: Array, layout: Standardization, names: list[Any]) -> None:
+    """Warn of entries so far from all others of their column that no model is fitted to them."""
+    left_out = np.isnan(layout.apply(E)) & ~np.isnan(E[:, layout.kept])
+    columns = [str(names[layout.kept[j]]) for j in np.flatnonzero(left_out.any(axis=0))]
+    if columns:
+        warn(
+            f"{int(left_out.sum())} entries more than 100 interquartile ranges from the median are "
+            f"taken for gross errors, kept as they are, and left out of the models, in columns: "
+            f"{_listed(columns)}."
+        )
 
 
 def _listed(names: list[str]) -> str:
