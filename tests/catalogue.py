@@ -28,6 +28,7 @@ from regfactor.losses.distances import Manhattan, SquaredDistance
 from regfactor.problems.clusters import Clusters
 from regfactor.problems.forward import Forward
 from regfactor.problems.kernel_clusters import KernelClusters
+from regfactor.problems.observed_clusters import ObservedClusters
 from regfactor.series.arma.model import Series
 from regfactor.series.arma.problem import ArmaProblem, Specification
 from regfactor.solvers.base import Solver
@@ -474,6 +475,16 @@ PROBLEMS = {
         np.ones(30),
         np.ones(30),
         3,
+    ),
+    "observed_clusters": ObservedClusters(
+        np.where(rng(13).random(_BLOBS.shape) < 0.2, np.nan, _BLOBS), None, SquaredDistance(), 3
+    ),
+    "observed_mixture": ObservedClusters(
+        np.where(rng(13).random(_BLOBS.shape) < 0.2, np.nan, _BLOBS),
+        None,
+        SquaredDistance(),
+        3,
+        sharpness=2.0,
     ),
     "canonical_directions": CanonicalDirections(_PAIR, None, 2, 0.1, True),
     "reduced_rank": ReducedRank(_PAIR, 2, 0.5, True),

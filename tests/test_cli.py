@@ -461,15 +461,23 @@ def test_clusters(tmp_path):
     frame = pd.DataFrame(centers + rng.normal(size=(45, 3)), columns=["a", "b", "c"])
     frame.to_csv(tmp_path / "t.csv", index=False)
     done = command("cluster", tmp_path / "t.csv", "--json", "--save", tmp_path / "m.skops")
-    assert done.code == 0 and done.record["clusters"] == 3 and done.record["stability"] == 1, done
+    assert done.code == 0 and done.record["clusters"] == 3 and done.record["sure"] == 1, done
+    assert done.record["member"] in done.record["members"]
+    page = (tmp_path / "t.cluster.html").read_text(encoding="utf-8")
+    assert done.record["member"] in page and "90 % of the best gain in BIC" in page
     after = pd.read_csv(tmp_path / "t.cluster.csv")
     assert after.groupby(np.arange(45) % 3)["cluster"].nunique().eq(1).all()
+    assert after["cluster_probability"].between(0.9, 1).all()
     assert command("score", tmp_path / "m.skops", tmp_path / "t.csv").code == 0
     assert (pd.read_csv(tmp_path / "t.score.csv")["cluster"] == after["cluster"]).all()
     counts = pd.DataFrame(rng.poisson(centers + 1.0), columns=list("abc"))
     counts.to_csv(tmp_path / "n.csv", index=False)
     assert command("cluster", tmp_path / "n.csv", "--clusters", 3, "--divergence", "kl").code == 0
     refused(command("cluster", tmp_path / "t.csv", "--force", "--clusters", 99), "between 1 and 45")
+    refused(command("cluster", tmp_path / "t.csv", "--force", "--clusters", "many"), "or auto")
+    again = ("cluster", tmp_path / "t.csv", "--force", "--json", "--divergence", "squared")
+    done = command(*again)
+    assert done.code == 0 and done.record["clusters"] == 3 and done.record["stability"] == 1, done
     refused(command("cluster", tmp_path / "t.csv", "--force", "--divergence", "kl"), "kl")
     refused(
         command("cluster", tmp_path / "t.csv", "--force", "--divergence", "manhattan"), "manhattan"

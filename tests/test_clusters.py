@@ -933,6 +933,7 @@ def test_mahalanobis_learns_nothing_from_constant_columns(constant):
 # --- mixtures ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:.*as good as one cluster")  # at some of the sharpnesses
 @every_divergence
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # some draws are slow
 @pytest.mark.filterwarnings("ignore:The means of all")  # at any sharpness

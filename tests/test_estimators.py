@@ -854,8 +854,6 @@ def test_a_column_of_words_is_named(model, frame):
 @pytest.mark.parametrize(
     ("name", "remedy"),
     [
-        ("BregmanKMeans", "SubspaceImputer"),
-        ("BregmanMixture", "SubspaceImputer"),
         ("KernelSubspace", "SubspaceImputer"),
         ("BregmanNormalizedCut", "SubspaceImputer"),
         ("ReverseClassifier", "SubspaceImputer"),

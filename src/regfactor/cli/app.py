@@ -116,20 +116,22 @@ def cluster(
     table: Source,
     settings: Settings,
     clusters: Annotated[
-        int | None,
-        typer.Option(help="How many; otherwise by silhouettes, 2 to 10."),
-    ] = None,
+        str,
+        typer.Option(help="How many; auto: by BIC, or by silhouettes (2 to 10) with --divergence."),
+    ] = "auto",
     divergence: Annotated[
         str,
         typer.Option(
-            help="squared; or kl, itakura_saito, ... on numbers as they are; or bernoulli, "
-            "on 0/1 and columns of two words."
+            help="auto: the mixture that the data support best; or k-means: squared on scaled "
+            "numbers; kl, itakura_saito, ... on numbers as they are; bernoulli on 0/1 and columns "
+            "of two words."
         ),
-    ] = "squared",
+    ] = "auto",
 ) -> None:
     """Put rows into groups of similar rows.
 
-    Missing numbers are filled by the median of their column, flags by the more frequent value; an
+    Missing cells are left out of the comparison. With --divergence, and with columns of text,
+    missing numbers are filled by the median of their column, flags by the more frequent value; an
     empty category becomes a category of its own, '(missing)'. `regfactor complete` fills them
     better.
     """

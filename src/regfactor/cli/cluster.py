@@ -1,4 +1,4 @@
-"""`regfactor cluster`: groups of similar rows, and how much they depend on the start."""
+"""`regfactor cluster`: groups of similar rows, by a mixture or under a divergence."""
 
 from __future__ import annotations
 
@@ -7,21 +7,26 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 from sklearn.pipeline import make_pipeline
 
-from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, TEXT, Understood
+from regfactor.cli.cluster_mixture import cluster_by_mixture
+from regfactor.cli.cluster_report import (
+    check_number,
+    contents,
+    plane_figure,
+    sizes_in_words,
+    with_distances,
+)
+from regfactor.cli.columns import CATEGORY, FLAG, TEXT, Understood
 from regfactor.cli.encode import encoder, encoder_code, encoder_imports, plain, rows_of, varied
 from regfactor.cli.errors import BadInput, count, listed
 from regfactor.cli.job import Job, quiet
 from regfactor.cli.outliers import without_outliers
 from regfactor.cli.report_sections import Report
-from regfactor.cli.tables import Table
 from regfactor.clusters.kmeans import BregmanKMeans
-from regfactor.core.params import Array
-from regfactor.report import Figure, Grid, Note, Text, number
-from regfactor.report.figures import bars, cloud
+from regfactor.report import Figure, Note, Text
+from regfactor.report.figures import bars
 
 MOST_CLUSTERS = 10
 SILHOUETTE_ROWS = 2_000  # rows of silhouettes, which are compared with each other
@@ -37,29 +42,50 @@ TRUST = (
 )
 
 
-def run(job: Job, path: Path, clusters: int | None, divergence: str) -> None:
+def run(job: Job, path: Path, clusters: str, divergence: str) -> None:
     """Cluster a table, and write it with a report."""
+    number = _as_number(clusters)
     table = job.read(path)
     job.plan(table)
     seen = _suited(varied(job.understand(table, show=False)), divergence)
     seen.require(1, "cluster")
     job.show_columns(seen)
+    if divergence == "auto" and seen.of_kind(TEXT):
+        job.console.note(
+            "With columns of text, rows are compared by k-means on the weights of their words "
+            "(--divergence squared)."
+        )
+        divergence = "squared"
+    if divergence == "auto":
+        cluster_by_mixture(job, seen, number)
+    else:
+        _cluster_by_divergence(job, seen, number, divergence)
+
+
+def _as_number(clusters: str) -> int | None:
+    """Return the number of clusters that was asked for, None for "auto"."""
+    if clusters == "auto":
+        return None
+    try:
+        return int(clusters)
+    except ValueError as error:
+        raise BadInput(f"--clusters is a number or auto, not {clusters!r}.") from error
+
+
+def _cluster_by_divergence(
+    job: Job,
+    seen: Understood,
+    clusters: int | None,
+    divergence: str,
+) -> None:
+    """Cluster rows by k-means under a divergence, and write the table with a report."""
     _note_ones(job, seen, divergence)
     encode = encoder(seen, scale=divergence == "squared")
     E = rows_of(encode.fit_transform(plain(without_outliers(job, seen)[0])))
     different = E.shape[0]
     if not hasattr(E, "tocsr"):
         different = len(np.unique(E, axis=0))
-    if clusters is not None and not 1 <= clusters <= different:
-        raise BadInput(
-            f"--clusters is {clusters}; it must lie between 1 and {different}, the number of "
-            "different rows."
-        )
-    if different < 3 and clusters is None:
-        raise BadInput(
-            f"{path.name} has {different} different rows, too few to find groups in; give "
-            "--clusters."
-        )
+    check_number(seen, clusters, different)
     model = BregmanKMeans(8, divergence=divergence, n_init=5, random_state=job.settings.seed)
     tried = {}
     if clusters is None:
@@ -72,7 +98,7 @@ def run(job: Job, path: Path, clusters: int | None, divergence: str) -> None:
     sizes = np.bincount(model.labels_, minlength=k)
     doubt = _real(tried, k)
     evidence = f"{_stable(stability, k)}{doubt}"
-    lead = f"{count(k, 'cluster')} of {_sizes(sizes)} rows. {evidence}"
+    lead = f"{count(k, 'cluster')} of {sizes_in_words(sizes)} rows. {evidence}"
     job.console.say(lead)
     job.console.record |= {
         "clusters": k,
@@ -101,7 +127,7 @@ def run(job: Job, path: Path, clusters: int | None, divergence: str) -> None:
         ],
         model=model,
     )
-    out = with_clusters(seen.table, model.labels_, model.transform(E))
+    out = with_distances(seen.table, model.labels_, model.transform(E))
     page = report.page(job, seen)
     job.finish(out, page, make_pipeline(encode, model), {"columns": seen.kinds})
 
@@ -111,7 +137,7 @@ def _suited(seen: Understood, divergence: str) -> Understood:
 
     Bernoulli takes flags and pairs of words.
     """
-    if divergence == "squared":
+    if divergence in ("auto", "squared"):
         return seen
     if divergence == "bernoulli":
         why = f"neither 0/1 nor two words, which {divergence} needs"
@@ -170,14 +196,6 @@ def _stable(stability: float, k: int) -> str:
     return f"{N_OTHER_STARTS} other starts gave {groups} {agreement}{remedy}."
 
 
-def _sizes(sizes: Array) -> str:
-    """Return 108, 20 and 3."""
-    *first, last = [f"{n:,}" for n in sizes]
-    if first:
-        return f"{', '.join(first)} and {last}"
-    return last
-
-
 def _real(tried: dict[int, float], k: int) -> str:
     """Return a sentence if silhouettes do not support the groups; empty if they do."""
     silhouette = tried.get(k, 1.0)
@@ -194,12 +212,6 @@ def _real(tried: dict[int, float], k: int) -> str:
     )
 
 
-def with_clusters(table: Table, labels: Array, distances: Array) -> Any:
-    """Return the user's table with the cluster of each row and the distance to its center."""
-    own = distances[np.arange(len(labels)), labels]
-    return table.with_columns({"cluster": labels + 1, "cluster_distance": table.column(own)})
-
-
 def _story(k: int, tried: dict[int, float], divergence: str) -> str:
     how = "The number was given."
     if tried:
@@ -213,49 +225,9 @@ def _story(k: int, tried: dict[int, float], divergence: str) -> str:
 
 
 def _result(seen: Understood, model: Any, E: Any, tried: dict[int, float]) -> list[Any]:
-    blocks: list[Any] = []
-    labels = model.labels_ + 1
-    if E.shape[1] > 1 and E.shape[0] > 2:
-        x, y = _plane(E).T
-        groups = [f"cluster {g}" for g in labels]
-        svg = cloud(x, y, groups, ("first principal direction", "second"))
-        blocks.append(Figure(svg, "Rows on the plane in which they differ most, by cluster."))
+    blocks = plane_figure(E, model.labels_)
     if tried:
         svg = bars([f"{k} clusters" for k in tried], list(tried.values()), "mean silhouette")
         caption = "How well rows lie in their clusters, for each number of clusters."
         blocks.append(Figure(svg, caption))
-    numbers = seen.of_kind(NUMBER)[:8]
-    if numbers:
-        means = seen.frame[numbers].groupby(labels).mean()
-        lines = [
-            (str(g), f"{np.sum(labels == g):,}", *map(number, row))
-            for g, row in zip(means.index, means.to_numpy(), strict=True)
-        ]
-        head = ("cluster", "rows", *numbers)
-        blocks.append(Grid(head, lines, "Means of the numbers in each cluster."))
-    names = seen.of_kind(CATEGORY, FLAG)[:6]
-    if names:
-        lines = [
-            (str(g), *(_most_frequent(part[n]) for n in names))
-            for g, part in seen.frame.groupby(labels)
-        ]
-        caption = "The most frequent value in each cluster, and its share."
-        blocks.append(Grid(("cluster", *names), lines, caption))
-    return blocks
-
-
-def _most_frequent(cells: Any) -> str:
-    """Return the most frequent value and its share of the cells that hold one."""
-    shares = cells.value_counts(normalize=True)
-    if len(shares) and shares.iloc[0] > 0:
-        return f"{shares.index[0]} ({shares.iloc[0]:.0%})"
-    return "–"
-
-
-def _plane(E: Any) -> Array:
-    with quiet():
-        if hasattr(E, "tocsr"):
-            reduce = TruncatedSVD(2, random_state=0)
-        else:
-            reduce = PCA(2, random_state=0)
-        return reduce.fit_transform(E)
+    return [*blocks, *contents(seen, model.labels_)]

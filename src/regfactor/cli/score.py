@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.cli.cluster import with_clusters
+from regfactor.cli.cluster_report import with_distances, with_probabilities
 from regfactor.cli.columns import forced
 from regfactor.cli.complete import Limits, fill_missing, with_whole_numbers
 from regfactor.cli.denoise import with_views
@@ -24,6 +24,7 @@ from regfactor.cli.report_sections import notes
 from regfactor.cli.series_file import LongColumns
 from regfactor.cli.tables import Table, add_columns, pandas
 from regfactor.cli.times import parsed_times
+from regfactor.clusters.auto_mixture import AutoMixture
 from regfactor.report import Code, Page, Section, Text
 from regfactor.saving import UntrustedModel, load
 
@@ -140,12 +141,15 @@ def _scored(model: Any, info: dict[str, Any], table: Table) -> tuple[Any, str]:
     if command == "embed":
         codes = model.transform(X)[:, : info["dimensions"]]
         return with_codes(table, codes), f"{rows} embedded."
+    if command == "cluster" and isinstance(model, AutoMixture):
+        out = with_probabilities(table, model.predict_proba(X))
+        return out, f"{rows} put into clusters."
     encoded = plain(X)
     warn_of_unseen(model[0], encoded)
     if command == "label":
         return _label(model, info, encoded, table)
     distances = model.transform(encoded)
-    out = with_clusters(table, model.predict(encoded), distances)
+    out = with_distances(table, model.predict(encoded), distances)
     return out, f"{rows} put into clusters."
 
 

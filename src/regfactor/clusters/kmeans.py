@@ -20,8 +20,10 @@ from regfactor.fitting.clustering import (
     ClusterEstimator,
     check_domain,
     check_enough,
+    has_missing,
     is_non_negative,
     rows_of,
+    takes_missing,
     warn_of_empty,
     weights_of,
 )
@@ -32,13 +34,25 @@ from regfactor.losses.distances import Divergence, Mahalanobis, SquaredDistance
 from regfactor.losses.divergences import as_divergence
 from regfactor.problems.clusters import ClusterPoint, Clusters
 from regfactor.problems.kernel_clusters import KernelClusters
+from regfactor.problems.observed_clusters import ObservedCenters, ObservedClusters
 from regfactor.solvers.base import solve_from
 from regfactor.solvers.kernel_steps import MAX_NEGATIVE
 from regfactor.solvers.nearest import Centers
-from regfactor.solvers.seeding import random_labels, random_rows, spread_labels, spread_rows
+from regfactor.solvers.seeding import (
+    random_labels,
+    random_observed_rows,
+    random_rows,
+    spread_labels,
+    spread_observed_rows,
+    spread_rows,
+)
 
 ROW_STARTS = {"k-means++": spread_rows, "random": random_rows}
+OBSERVED_STARTS = {"k-means++": spread_observed_rows, "random": random_observed_rows}
 KERNEL_STARTS = {"k-means++": spread_labels, "random": random_labels}
+
+
+ClusterProblem = Clusters | KernelClusters | ObservedClusters
 
 
 @frozen
@@ -49,6 +63,17 @@ class ClusterInputs:
     weights: Array | None
     divergence: Divergence
     kernel: KernelRows | None = None
+
+    def problem(self, n_clusters: int) -> ClusterProblem:
+        """Return the problem of labels of these rows."""
+        if self.kernel is not None:
+            ones = np.ones(self.X.shape[0])
+            weights = ones if self.weights is None else self.weights
+            kernel = self.kernel
+            return KernelClusters(kernel.rows, kernel.diagonal, weights, ones, n_clusters)
+        if has_missing(self.X):
+            return ObservedClusters(self.X, self.weights, self.divergence, n_clusters)
+        return Clusters(self.X, self.weights, self.divergence, n_clusters)
 
 
 class BregmanKMeans(
@@ -122,6 +147,9 @@ class BregmanKMeans(
     farthest from its center. It stays empty only if all rows lie on centers, which gives a
     warning. Sparse tables are read with absent entries as zeros.
 
+    NaN in an array is a missing entry, in `fit` and `predict`: divergences and centers are sums
+    over observed entries. "mahalanobis", "softmax" and kernels compare whole rows and refuse NaN.
+
     Examples
     --------
     >>> import numpy as np
@@ -180,6 +208,7 @@ class BregmanKMeans(
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            NaN in an array where an entry is missing.
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
             Weights act as repetition counts.
@@ -198,7 +227,7 @@ class BregmanKMeans(
                 f"{self.divergence!r}. To cluster rows of the kernel matrix as features under it, "
                 "leave kernel=None and fit on as_kernel(kernel).resolved(X).gram(X)."
             )
-        X = rows_of(self, X, divergence, reset=True)
+        X = self._rows(X, reset=True)
         w = weights_of(X, sample_weight)
         check_enough(X, self.n_clusters, "n_clusters")
         inputs = ClusterInputs(X, w, divergence)
@@ -208,13 +237,13 @@ class BregmanKMeans(
             kernel = as_kernel(self.kernel, self.gamma, self.degree, self.coef0).resolved(X)
             return replace(inputs, kernel=kernel_rows(kernel, X, origin_of(kernel, X, w)))
 
-    def _state(self, inputs: ClusterInputs) -> Clusters | KernelClusters:
-        if inputs.kernel is None:
-            return Clusters(inputs.X, inputs.weights, inputs.divergence, self.n_clusters)
-        ones = np.ones(inputs.X.shape[0])
-        weights = ones if inputs.weights is None else inputs.weights
-        kernel = inputs.kernel
-        return KernelClusters(kernel.rows, kernel.diagonal, weights, ones, self.n_clusters)
+    def _rows(self, X: Any, reset: bool) -> Any:
+        """Return checked rows, with NaN where entries are missing if the divergence allows it."""
+        missing = takes_missing(self.divergence, self.kernel)
+        return rows_of(self, X, as_divergence(self.divergence), reset=reset, missing=missing)
+
+    def _state(self, inputs: ClusterInputs) -> ClusterProblem:
+        return inputs.problem(self.n_clusters)
 
     def _solve(self, problem: Any, inputs: ClusterInputs, run: Run) -> Solution[Any]:
         return solve_from(problem, run.remaining(), self._starts(problem, inputs, run))
@@ -228,7 +257,9 @@ class BregmanKMeans(
     ) -> Solution[Any]:
         self.labels_ = solution.point.labels
         self._n_features_out = self.n_clusters
-        if inputs.kernel is None:
+        if isinstance(choice.problem, ObservedClusters):
+            self._publish_observed(choice.problem, solution)
+        elif inputs.kernel is None:
             solution = self._publish_rows(choice.problem, solution)
         else:
             solution = self._publish_kernel(choice.problem, solution, inputs.kernel)
@@ -246,6 +277,12 @@ class BregmanKMeans(
         if point.covariance is not None:
             self.covariance_ = point.covariance.astype(dtype)
         return replace(solution, objective=self.inertia_ + cost)
+
+    def _publish_observed(self, problem: ObservedClusters, solution: Solution[Any]) -> None:
+        centers = solution.point.centers
+        self._centers = ObservedCenters(problem.divergence, centers)
+        self._placed = centers.astype(problem.X.dtype)
+        self.inertia_ = solution.objective
 
     def _publish_kernel(
         self,
@@ -267,7 +304,7 @@ class BregmanKMeans(
 
     def _starts(
         self,
-        problem: Clusters | KernelClusters,
+        problem: ClusterProblem,
         inputs: ClusterInputs,
         run: Run,
     ) -> Iterator[ClusterPoint]:
@@ -280,12 +317,14 @@ class BregmanKMeans(
                     given = self._given(inputs.X, run)
                     labels = check_labels(given, inputs.X.shape[0], self.n_clusters)
                 yield ClusterPoint(labels=labels)
-            elif isinstance(self.init, str):
-                yield ClusterPoint(ROW_STARTS[self.init](problem, run.random))
-            else:
+            elif not isinstance(self.init, str):
                 yield ClusterPoint(self._checked_centers(problem, self._given(problem.X, run)))
+            elif isinstance(problem, ObservedClusters):
+                yield ClusterPoint(OBSERVED_STARTS[self.init](problem, run.random))
+            else:
+                yield ClusterPoint(ROW_STARTS[self.init](problem, run.random))
 
-    def _checked_centers(self, problem: Clusters, given: Any) -> Array:
+    def _checked_centers(self, problem: Clusters | ObservedClusters, given: Any) -> Array:
         M = as_floats(given, "init")
         k = problem.n_clusters
         d = problem.X.shape[1]
@@ -339,9 +378,15 @@ class BregmanKMeans(
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        X = rows_of(self, X, as_divergence(self.divergence), reset=False)
+        X = self._rows(X, reset=False)
         with one_thread():
-            return self._centers.nearest(X)[0]
+            return np.asarray(self._centers_for(X).nearest(X)[0])
+
+    def _centers_for(self, X: Any) -> Any:
+        """Return what compares rows with the centers, over observed entries if some are missing."""
+        if isinstance(self._centers, Centers) and has_missing(X):
+            return ObservedCenters(self._centers.divergence, self._centers.M)
+        return self._centers
 
     def transform(self, X: Any) -> Array:
         """Return the divergence of every row from every center.
@@ -355,7 +400,8 @@ class BregmanKMeans(
         ndarray of shape (n_samples, n_clusters)
         """
         check_is_fitted(self)
-        return self._centers.between(rows_of(self, X, as_divergence(self.divergence), reset=False))
+        X = self._rows(X, reset=False)
+        return np.asarray(self._centers_for(X).between(X))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return minus the sum of the divergences of rows from their centers.
@@ -371,11 +417,12 @@ class BregmanKMeans(
         float
         """
         check_is_fitted(self)
-        X = rows_of(self, X, as_divergence(self.divergence), reset=False)
-        if isinstance(self._centers, Centers):
-            least = self._centers.own(X, self._centers.nearest(X)[0])
+        X = self._rows(X, reset=False)
+        centers = self._centers_for(X)
+        if isinstance(centers, Centers):
+            least = centers.own(X, centers.nearest(X)[0])
         else:
-            least = self._centers.between(X).min(axis=1).astype(np.float64)
+            least = centers.between(X).min(axis=1).astype(np.float64)
         w = weights_of(least[:, None], sample_weight)
         if w is None:
             return -float(least.sum())
@@ -387,5 +434,6 @@ class BregmanKMeans(
         tags.input_tags.sparse = takes_sparse(self.kernel)
         tags.input_tags.pairwise = is_pairwise(self.kernel)
         tags.input_tags.positive_only = is_non_negative(self.divergence)
+        tags.input_tags.allow_nan = takes_missing(self.divergence, self.kernel)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

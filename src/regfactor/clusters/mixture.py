@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,23 +12,32 @@ from sklearn.base import DensityMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from regfactor.clusters.kmeans import ClusterInputs, ClusterProblem
+from regfactor.core.blas import one_thread
 from regfactor.core.loop import Limits, Solution
-from regfactor.core.params import Array, is_option, warn
+from regfactor.core.params import Array, UnsupportedProblem, frozen, is_option, warn
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.clustering import (
     ClusterEstimator,
     check_enough,
+    has_missing,
     is_non_negative,
     rows_of,
+    takes_missing,
     weights_of,
 )
+from regfactor.fitting.kernel_blocks import ImplicitCenters, kernel_rows, origin_of
 from regfactor.fitting.parameters import AUTO, COUNT, POSITIVE, RUN_CONSTRAINTS
+from regfactor.kernels import as_kernel, is_pairwise
+from regfactor.losses.distances import SquaredDistance
 from regfactor.losses.divergences import as_divergence
 from regfactor.problems.clusters import ClusterPoint, Clusters
+from regfactor.problems.kernel_clusters import KernelCenters, KernelClusters, slices_of
+from regfactor.problems.observed_clusters import ObservedCenters, ObservedClusters
 from regfactor.solvers.base import solve_from, solve_within
 from regfactor.solvers.em import soft_start
 from regfactor.solvers.nearest import Centers
-from regfactor.solvers.seeding import spread_rows
+from regfactor.solvers.seeding import spread_labels, spread_observed_rows, spread_rows
 from regfactor.solvers.steps import log_joint
 
 HARD_ITERATIONS = 10  # before the soft ones
@@ -58,6 +68,12 @@ class BregmanMixture(DensityMixin, ClusterEstimator):
     n_init : int, default=10
         Starts of which the best is kept: k-means++, then a few hard iterations.
     max_iter : int, default=1000
+    kernel : str, callable or Kernel, optional
+        A mixture of spheres in the feature space of a kernel, which is never formed: "linear",
+        "rbf", "poly", "precomputed", ... It needs the squared divergence. With "auto", d is then
+        the effective number of features, (tr K)^2 / |K|^2 of the centered kernel matrix.
+    gamma, degree, coef0 : default="scale", 3, 1.0
+        Parameters of "rbf" and "poly".
     tol : float, default=1e-4
         Change of the objective, relative to it or per unit of weight if that is more, at which the
         fit stops.
@@ -70,6 +86,7 @@ class BregmanMixture(DensityMixin, ClusterEstimator):
     Attributes
     ----------
     means_ : ndarray of shape (n_components, n_features)
+        Not there with a kernel, whose centers have no coordinates.
     weights_ : ndarray of shape (n_components,)
     covariance_ : ndarray of shape (n_features, n_features)
         With "mahalanobis".
@@ -89,6 +106,10 @@ class BregmanMixture(DensityMixin, ClusterEstimator):
     Sparse tables are not accepted: scikit-learn's checks of sparse tables take an estimator with
     `predict_proba` for a classifier. Give `X.toarray()`, by parts of the rows in `predict` where
     that is too large, or use `BregmanKMeans`, which takes them.
+
+    NaN is a missing entry, in `fit` and `predict`: a row has the likelihood of its observed
+    entries. "mahalanobis", "softmax" and kernels compare whole rows and refuse NaN. A fit of which
+    one component holds all rows gives a warning.
 
     Examples
     --------
@@ -117,6 +138,10 @@ class BregmanMixture(DensityMixin, ClusterEstimator):
         *,
         n_init: int = 10,
         max_iter: int = 1000,
+        kernel: Any = None,
+        gamma: Any = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
         tol: float = 1e-4,
         time_limit: float | None = None,
         verbose: int = 0,
@@ -128,6 +153,10 @@ class BregmanMixture(DensityMixin, ClusterEstimator):
         self.sharpness = sharpness
         self.n_init = n_init
         self.max_iter = max_iter
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
         self.tol = tol
         self.time_limit = time_limit
         self.verbose = verbose
@@ -150,79 +179,123 @@ class BregmanMixture(DensityMixin, ClusterEstimator):
         """
         return self._fit(X, sample_weight)
 
-    def _read(self, X: Any, sample_weight: Any) -> Clusters:
+    def _read(self, X: Any, sample_weight: Any) -> ClusterInputs:
         divergence = as_divergence(self.divergence)
-        X = rows_of(self, X, divergence, reset=True, sparse=False)
+        if self.kernel is not None and not isinstance(divergence, SquaredDistance):
+            raise UnsupportedProblem(
+                "A mixture in the feature space of a kernel needs divergence='squared', got "
+                f"{self.divergence!r}."
+            )
+        X = self._rows(X, reset=True)
         w = weights_of(X, sample_weight)
         check_enough(X, self.n_components, "n_components")
-        return Clusters(X, w, divergence, self.n_components)
+        inputs = ClusterInputs(X, w, divergence)
+        if self.kernel is None:
+            return inputs
+        with one_thread():
+            kernel = as_kernel(self.kernel, self.gamma, self.degree, self.coef0).resolved(X)
+            return replace(inputs, kernel=kernel_rows(kernel, X, origin_of(kernel, X, w)))
 
-    def _state(self, inputs: Clusters) -> Clusters:
-        return inputs
+    def _rows(self, X: Any, reset: bool) -> Any:
+        """Return checked rows, with NaN where entries are missing if the divergence allows it."""
+        divergence = as_divergence(self.divergence)
+        missing = takes_missing(self.divergence, self.kernel)
+        return rows_of(self, X, divergence, reset=reset, sparse=False, missing=missing)
 
-    def _solve(self, problem: Clusters, inputs: Clusters, run: Run) -> Solution[Any]:
+    def _state(self, inputs: ClusterInputs) -> ClusterProblem:
+        return inputs.problem(self.n_components)
+
+    def _solve(
+        self,
+        problem: ClusterProblem,
+        inputs: ClusterInputs,
+        run: Run,
+    ) -> Solution[Any]:
         starts = (_hard(problem, run) for _ in range(self.n_init))
         sharpness, hard = self._find_sharpness(problem, starts)
+        if isinstance(problem, KernelClusters):
+            kernel_problem = replace(problem, sharpness=sharpness, factor=sharpness)
+            memberships = (_softened_labels(problem, found.point) for found in hard)
+            return solve_from(kernel_problem, run.remaining(), memberships)
         soft = problem.softened(sharpness, factor=sharpness)
         points = (soft_start(problem, solution.point) for solution in hard)
         return solve_from(soft, run.remaining(), points)
 
     def _find_sharpness(
         self,
-        problem: Clusters,
+        problem: ClusterProblem,
         hard: Iterable[Solution[ClusterPoint]],
     ) -> tuple[float, Iterable[Solution[ClusterPoint]]]:
         """Return the sharpness and the hard clusterings, all found at once where it needs them."""
         if not is_option(self.sharpness, "auto"):
             return float(self.sharpness), hard
         # a covariance, fitted or given, leaves D without units
-        if problem.divergence.adaptive or problem.divergence.covariance is not None:
-            return 1.0, hard
+        if isinstance(problem, Clusters):
+            if problem.divergence.adaptive or problem.divergence.covariance is not None:
+                return 1.0, hard
         solutions = list(hard)
+        size = _size(problem)
         least = min(solution.objective for solution in solutions)
-        mean = max(least / problem.mass, ON_CENTERS * problem.scale)
+        mean = max(least / size.mass, ON_CENTERS * size.scale)
         if mean > 0:
             # of a normal family E D = d/2 per unit of sharpness; k centers take k of n rows
-            free = max(1 - problem.n_clusters / problem.mass, 1 / problem.mass)
-            return problem.X.shape[1] / 2 * free / mean, solutions
+            free = max(1 - problem.n_clusters / size.mass, 1 / size.mass)
+            return size.dimension / 2 * free / mean, solutions
         return 1.0, solutions
 
     def _publish(
         self,
         choice: Choice[Any],
         solution: Solution[Any],
-        inputs: Clusters,
+        inputs: ClusterInputs,
         run: Run,
     ) -> Solution[Any]:
         point = solution.point
         dtype = inputs.X.dtype
-        self._centers = Centers.of(inputs, point)
-        self.means_ = point.centers.astype(dtype)
         self.weights_ = point.shares.astype(dtype)
         self.sharpness_ = point.sharpness
+        self.converged_ = solution.status.converged
+        problem = choice.problem
+        self._centers: Any
+        if isinstance(problem, KernelClusters):
+            assert inputs.kernel is not None
+            centers, _ = problem.centers(point.memberships)
+            self._centers = inputs.kernel.scoring(centers)
+            between = _between_kernel_centers(problem, centers)
+        else:
+            self.means_ = point.centers.astype(dtype)
+            if isinstance(problem, ObservedClusters):
+                self._centers = ObservedCenters(problem.divergence, point.centers)
+            else:
+                self._centers = Centers.of(problem, point)
+            between = self._centers.between(point.centers)
         if point.covariance is not None:
             self.covariance_ = point.covariance.astype(dtype)
-        self.converged_ = solution.status.converged
-        if self.n_components > 1 and inputs.spread.variance > 0:
-            self._warn_if_merged(point.centers)
+        if self.n_components > 1 and _varies(problem):
+            self._warn_if_collapsed(between, inputs)
         return solution
 
-    def _warn_if_merged(self, M: Array) -> None:
-        """Warn if all means coincide: under this sharpness, rows lie in one place."""
-        if self.sharpness_ * float(self._centers.between(M).max()) >= MERGED:
+    def _warn_if_collapsed(self, between: Array, inputs: ClusterInputs) -> None:
+        """Warn if all means coincide, or if one component is the most probable one of all rows."""
+        k = len(between)
+        merged = self.sharpness_ * float(between.max()) < MERGED
+        if merged:
+            what = f"The means of all {k} components coincide"
+        elif len(np.unique(self._relative_joint(inputs.X).argmax(axis=1))) == 1:
+            what = f"One of {k} components is the most probable one of all rows"
+        else:
             return
         if is_option(self.sharpness, "auto"):
             remedy = (
                 f"The rows may have no clusters; give sharpness={2 * self.sharpness_:.3g} to part "
                 "them all the same, or fewer components."
             )
-        elif self._centers.divergence.covariance is None:
+        elif as_divergence(self.divergence).covariance is None and not hasattr(self, "covariance_"):
             remedy = UNITS
         else:
             remedy = "Give a larger one."
         warn(
-            f"The means of all {len(M)} components coincide: at sharpness={self.sharpness_:.3g} "
-            f"rows are as good as one cluster. {remedy}"
+            f"{what}: at sharpness={self.sharpness_:.3g} rows are as good as one cluster. {remedy}"
         )
 
     def score_samples(self, X: Any) -> Array:
@@ -266,9 +339,9 @@ class BregmanMixture(DensityMixin, ClusterEstimator):
         -------
         ndarray of shape (n_samples, n_components)
         """
-        joint = self._joint(X)
+        joint = self._relative_joint(self._new_rows(X))
         shares = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
-        return np.asarray(shares, self.means_.dtype)
+        return np.asarray(shares, self.weights_.dtype)
 
     def predict(self, X: Any) -> Array:
         """Return the most probable component of each row.
@@ -281,27 +354,110 @@ class BregmanMixture(DensityMixin, ClusterEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        return self._joint(X).argmax(axis=1)
+        return self._relative_joint(self._new_rows(X)).argmax(axis=1)
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
         """Fit, and return the most probable component of each row."""
         return self.fit(X, sample_weight=sample_weight).predict(X)
 
-    def _joint(self, X: Any) -> Array:
+    def _new_rows(self, X: Any) -> Any:
         check_is_fitted(self)
-        X = rows_of(self, X, as_divergence(self.divergence), reset=False, sparse=False)
-        D = self._centers.between(X).astype(np.float64)
-        normalizer = self.sharpness_ * self._centers.divergence.log_normalizer
-        return log_joint(D, self.weights_.astype(np.float64), self.sharpness_) - normalizer
+        return self._rows(X, reset=False)
+
+    def _joint(self, X: Any) -> Array:
+        """Return log p_j - sharpness D(x_i, m_j) of new rows."""
+        X = self._new_rows(X)
+        D = self._centers_for(X).between(X).astype(np.float64)
+        joint = log_joint(D, self.weights_.astype(np.float64), self.sharpness_)
+        if isinstance(self._centers, Centers):
+            joint -= self.sharpness_ * self._centers.divergence.log_normalizer
+        return joint
+
+    def _relative_joint(self, X: Any) -> Array:
+        """Return the same of checked rows up to a term of each row alone."""
+        centers = self._centers_for(X)
+        if isinstance(centers, ImplicitCenters):
+            D = centers.relative(X)
+        else:
+            D = centers.between(X).astype(np.float64)
+        return log_joint(D, self.weights_.astype(np.float64), self.sharpness_)
+
+    def _centers_for(self, X: Any) -> Any:
+        """Return what compares rows with the means, over observed entries if some are missing."""
+        if isinstance(self._centers, Centers) and has_missing(X):
+            return ObservedCenters(self._centers.divergence, self._centers.M)
+        return self._centers
 
     def __sklearn_tags__(self) -> Tags:
-        """Return tags: numbers that are not negative."""
+        """Return tags: numbers that are not negative, missing entries, a precomputed kernel."""
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = is_non_negative(self.divergence)
+        tags.input_tags.allow_nan = takes_missing(self.divergence, self.kernel)
+        tags.input_tags.pairwise = is_pairwise(self.kernel)
         return tags
 
 
-def _hard(problem: Clusters, run: Run) -> Solution[ClusterPoint]:
+@frozen
+class ProblemSize:
+    """The total weight of rows, their mean divergence from one center, and how many numbers vary.
+
+    `dimension` is that of rows; with missing entries the mean number of observed ones; in feature
+    space (tr K)^2 / |K|^2 of the centered kernel matrix, the effective number of its features.
+    """
+
+    mass: float
+    scale: float
+    dimension: float
+
+
+def _size(problem: ClusterProblem) -> ProblemSize:
+    """Return the size of a problem."""
+    if isinstance(problem, Clusters):
+        return ProblemSize(problem.mass, problem.scale, problem.X.shape[1])
+    if isinstance(problem, ObservedClusters):
+        return ProblemSize(problem.mass, problem.scale, problem.n_entries)
+    w = problem.weights / problem.weights.sum()
+    means = problem.products(w[:, None])[:, 0]
+    overall = float(w @ means)
+    trace = max(float(w @ problem.diagonal) - overall, 0.0)
+    squares = 0.0
+    for at in slices_of(problem.rows, len(w)):
+        centered = problem.dense_rows(at) - means[at, None] - means + overall
+        squares += float(w[at] @ np.square(centered) @ w)
+    dimension = 1.0
+    if squares > 0:
+        dimension = max(trace**2 / squares, 1.0)
+    return ProblemSize(float(problem.weights.sum()), trace / 2, dimension)
+
+
+def _varies(problem: ClusterProblem) -> bool:
+    """Return whether rows differ."""
+    if isinstance(problem, Clusters):
+        return problem.spread.variance > 0
+    if isinstance(problem, ObservedClusters):
+        return problem.variance > 0
+    return _size(problem).scale > 0
+
+
+def _hard(problem: ClusterProblem, run: Run) -> Solution[ClusterPoint]:
     """Return a hard clustering after a few iterations."""
     limits = Limits(max_iter=HARD_ITERATIONS, time_limit=run.clock.left)
-    return solve_within(problem, limits, ClusterPoint(spread_rows(problem, run.random)))
+    if isinstance(problem, KernelClusters):
+        start = ClusterPoint(labels=spread_labels(problem, run.random))
+    elif isinstance(problem, ObservedClusters):
+        start = ClusterPoint(spread_observed_rows(problem, run.random))
+    else:
+        start = ClusterPoint(spread_rows(problem, run.random))
+    return solve_within(problem, limits, start)
+
+
+def _softened_labels(problem: KernelClusters, hard: ClusterPoint) -> ClusterPoint:
+    """Return labels as memberships, from which a mixture in feature space starts."""
+    assert hard.labels is not None
+    return ClusterPoint(memberships=problem.memberships(hard.labels))
+
+
+def _between_kernel_centers(problem: KernelClusters, centers: KernelCenters) -> Array:
+    """Return half of the squared distances between centers in feature space."""
+    inner = centers.shares.T @ problem.products(centers.shares)
+    return np.maximum((centers.squares[:, None] + centers.squares) / 2 - inner, 0)

@@ -63,12 +63,68 @@ def rows_of(
     divergence: Divergence,
     reset: bool,
     sparse: bool = True,
+    missing: bool = False,
 ) -> Any:
-    """Return legal rows as floats: an array in C order, or CSR, with absent entries as zeros."""
-    X = validated(estimator, X, accept_sparse="csr" if sparse else False, order="C", reset=reset)
-    with naming_columns_in_errors(names_of(estimator, None, X.shape[1])):
-        check_domain(X, divergence)
+    """Return legal rows as floats: an array in C order, or CSR, with absent entries as zeros.
+
+    With `missing`, entries of an array may be NaN.
+    """
+    X = validated(
+        estimator,
+        X,
+        accept_sparse="csr" if sparse else False,
+        order="C",
+        ensure_all_finite="allow-nan" if missing else True,
+        reset=reset,
+    )
+    names = names_of(estimator, None, X.shape[1])
+    checked = X
+    if missing and has_missing(X):
+        _check_missing(X, divergence, names, reset)
+        checked = np.where(np.isnan(X), _legal_number(divergence.finite_domain(X.dtype)), X)
+    with naming_columns_in_errors(names):
+        check_domain(checked, divergence)
     return X
+
+
+def has_missing(X: Any) -> bool:
+    """Return whether an entry is NaN."""
+    values = X.data if is_sparse(X) else X
+    return bool(np.isnan(values).any())
+
+
+def takes_missing(divergence: Any, kernel: Any = None) -> bool:
+    """Return whether missing entries can be left out of comparisons; False for invalid parts."""
+    try:
+        return kernel is None and as_divergence(divergence).separable
+    except ValueError:  # which `fit` reports
+        return False
+
+
+def _check_missing(X: Any, divergence: Divergence, names: Any, reset: bool) -> None:
+    """Raise if missing entries cannot be left out."""
+    if is_sparse(X):
+        raise ValueError(
+            "X is sparse and stores NaN: absent entries are zeros here; give an array with NaN "
+            "where entries are missing."
+        )
+    empty = np.flatnonzero(np.isnan(X).all(axis=0))
+    if reset and len(empty):
+        name = empty[0] if names is None else repr(names[empty[0]])
+        raise ValueError(f"Column {name} has no observed entry; leave it out.")
+
+
+def _legal_number(domain: Interval) -> float:
+    """Return a number inside a domain."""
+    low_known = np.isfinite(domain.low)
+    high_known = np.isfinite(domain.high)
+    if low_known and high_known:
+        return (domain.low + domain.high) / 2
+    if low_known:
+        return domain.low + 1.0
+    if high_known:
+        return domain.high - 1.0
+    return 0.0
 
 
 def weights_of(X: Any, sample_weight: Any) -> Array | None:

@@ -22,7 +22,7 @@ import scipy.linalg
 from scipy.spatial.distance import cdist
 
 from regfactor.core.linalg import is_sparse, stored_by_all
-from regfactor.core.params import EPS, Array, Params, require_positive
+from regfactor.core.params import EPS, Array, Params, UnsupportedProblem, require_positive
 from regfactor.losses.base import Interval
 from regfactor.losses.sums import row_sums, subtract_row
 
@@ -47,6 +47,11 @@ class Divergence(Params, abc.ABC):
 
     covariance: Array | None = None
     adaptive: bool = False
+
+    @property
+    def separable(self) -> bool:
+        """Whether D is a sum over columns, so that missing entries can be left out of it."""
+        return False
 
     @property
     def domain(self) -> Interval:
@@ -77,6 +82,17 @@ class Divergence(Params, abc.ABC):
     @abc.abstractmethod
     def paired(self, X: Array, M: Array) -> Array:
         """D(x_i, m_i) of rows and a center for each, in float64; no other row affects it."""
+
+    def between_observed(self, X: Array, observed: Array, M: Array) -> Array:
+        """D(x_i, m_j) of all pairs, summed over the entries where `observed` is one.
+
+        Other entries of X may be any number of the domain.
+        """
+        raise UnsupportedProblem(f"{self} compares whole rows; complete missing entries first.")
+
+    def centers_observed(self, X: Array, observed: Array, weights: Array) -> Array:
+        """Return the centers of observed entries, NaN where a column of a cluster has none."""
+        raise UnsupportedProblem(f"{self} compares whole rows; complete missing entries first.")
 
     def statistics(self, X: Array, w: Array | None, anchor: Array, far: bool = False) -> Array:
         """Return what a block of rows adds to that from which `total` and `refitted` follow.
@@ -126,6 +142,13 @@ class Affine(Divergence):
             weights = np.ones(X.shape[0])
         mean = (weights @ X) / weights.sum()
         return np.clip(np.asarray(mean, np.float64), self.domain.low, self.domain.high)
+
+    def centers_observed(self, X: Array, observed: Array, weights: Array) -> Array:
+        masses = weights.T @ observed
+        sums = weights.T @ (observed * X)
+        means = np.full(sums.shape, np.nan)
+        np.divide(sums, masses, out=means, where=masses > 0)
+        return np.clip(means, self.domain.low, self.domain.high)
 
     @abc.abstractmethod
     def base(self, X: Array, anchor: Array) -> Array:
@@ -177,6 +200,14 @@ class SquaredDistance(Affine):
     """D = |x - m|^2 / 2: k-means."""
 
     additive = True
+    separable = True
+
+    def between_observed(self, X: Array, observed: Array, M: Array) -> Array:
+        middle = M.mean(axis=0)
+        moved = M - middle
+        Y = observed * (X - middle)
+        squares = np.einsum("ij,ij->i", Y, Y)[:, None] - 2 * (Y @ moved.T)
+        return np.maximum(squares + observed @ np.square(moved).T, 0) / 2
 
     def base(self, X: Any, anchor: Array) -> Array:
         if not is_sparse(X):
@@ -340,6 +371,17 @@ class FittedMahalanobis(Mahalanobis):
 @dataclass
 class Manhattan(Divergence):
     """D = sum |x - m|: k-medians. The best center is the median of each column."""
+
+    separable = True
+
+    def between_observed(self, X: Array, observed: Array, M: Array) -> Array:
+        sums = [(observed * np.abs(X - m)).sum(axis=1) for m in M]
+        return np.stack(sums, axis=1)
+
+    def centers_observed(self, X: Array, observed: Array, weights: Array) -> Array:
+        order = X.argsort(axis=0)
+        medians = [weighted_median(X, w[:, None] * observed, order) for w in weights.T]
+        return np.where(weights.T @ observed > 0, np.stack(medians), np.nan)
 
     def center(self, X: Any, weights: Array | None = None) -> Array:
         center = np.empty(X.shape[1])

@@ -66,6 +66,17 @@ class BregmanDivergence(Affine):
     def additive(self) -> bool:
         return not self.potential.rowwise and bool(self.domain.contains(np.zeros(())))
 
+    @property
+    def separable(self) -> bool:
+        return not self.potential.rowwise
+
+    def between_observed(self, X: Array, observed: Array, M: Array) -> Array:
+        gradients = self._transfer(M)
+        offsets = self._value(M) - gradients * M
+        values = (observed * self._value(X)).sum(axis=1)
+        D = values[:, None] - (observed * X) @ gradients.T - observed @ offsets.T
+        return np.maximum(D, 0)
+
     def values(self, X: Array) -> Array:
         return apply_to_rows(partial(row_values, self.potential), X)
 

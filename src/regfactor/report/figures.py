@@ -53,6 +53,7 @@ FIGURE_WIDTH = 4.1
 ROW_HEIGHT = 0.24
 MOST_BARS = 20
 MAX_NAME_LENGTH = 24
+MOST_ROWS = 400  # of a table that is drawn
 MOST_POINTS = 3000  # drawn of a cloud: a page should open at once
 
 
@@ -196,6 +197,31 @@ def cloud(
             figure.legend(loc="outside upper left", ncols=3, fontsize=8.5, markerscale=1.8)
         axes.set_xlabel(labels[0])
         axes.set_ylabel(labels[1])
+        return _svg(figure)
+
+
+def ordered_rows(values: Array, groups: Array, names: Sequence[str], seed: int = 0) -> str:
+    """Draw a table with its rows in the order of groups, each column by ranks, as shades."""
+    keep = _sample(len(values), MOST_ROWS, seed)
+    keep = keep[np.argsort(groups[keep], kind="stable")]
+    shown = np.asarray(values, float)[keep, :MOST_BARS]
+    ranks = np.full(shown.shape, np.nan)
+    for j, column in enumerate(shown.T):
+        seen = np.flatnonzero(~np.isnan(column))
+        order = np.unique(column[seen], return_inverse=True)[1]
+        ranks[seen, j] = order / max(order.max(initial=0), 1)
+    with _drawing(3.8) as (figure, axes):
+        axes.imshow(ranks, aspect="auto", cmap="Blues", interpolation="nearest", vmin=0, vmax=1)
+        axes.grid(visible=False)
+        own = groups[keep]
+        found, first = np.unique(own, return_index=True)
+        ends = np.append(first[1:], len(own))
+        for end in first[1:]:
+            axes.axhline(end - 0.5, color=SERIES[1], linewidth=1.4)
+        axes.set_yticks((first + ends - 1) / 2, [f"cluster {g}" for g in found])
+        axes.tick_params(axis="y", length=0, labelcolor=INK)
+        columns = [short(name) for name in names[:MOST_BARS]]
+        axes.set_xticks(range(len(columns)), columns, rotation=60, ha="right", fontsize=8)
         return _svg(figure)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from regfactor.core.loop import Iterate
 from regfactor.core.params import UnsupportedProblem
 from regfactor.problems.clusters import Clustering, ClusterPoint, Clusters
+from regfactor.problems.observed_clusters import ObservedClusters
 from regfactor.solvers.base import Solver
 from regfactor.solvers.lloyd import steps_from
 from regfactor.solvers.seeding import first_point
@@ -57,7 +58,7 @@ class EM(Solver):
             steps.maximize(found)
 
 
-def soft_start(problem: Clusters, hard: ClusterPoint) -> ClusterPoint:
+def soft_start(problem: Clusters | ObservedClusters, hard: ClusterPoint) -> ClusterPoint:
     """Return labels as a mixture, in which a cluster without a row keeps a share."""
     assert hard.labels is not None
     masses = problem.masses(hard.labels)

@@ -13,8 +13,10 @@ from regfactor.core.loop import Iterate
 from regfactor.core.params import UnsupportedProblem
 from regfactor.problems.clusters import Clustering, ClusterPoint, Clusters
 from regfactor.problems.kernel_clusters import KernelClusters
+from regfactor.problems.observed_clusters import ObservedClusters
 from regfactor.solvers.base import Solver
 from regfactor.solvers.kernel_steps import KernelSteps
+from regfactor.solvers.observed_steps import ObservedSteps
 from regfactor.solvers.row_steps import RowSteps
 from regfactor.solvers.seeding import first_point
 from regfactor.solvers.steps import ClusterSteps
@@ -71,5 +73,7 @@ def steps_from(problem: Clustering, start: ClusterPoint) -> ClusterSteps:
     """Return the steps from a point, on rows or in feature space."""
     if isinstance(problem, KernelClusters):
         return KernelSteps(problem, start)
+    if isinstance(problem, ObservedClusters):
+        return ObservedSteps(problem, start)
     assert isinstance(problem, Clusters)
     return RowSteps(problem, start)

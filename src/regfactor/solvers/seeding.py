@@ -11,6 +11,7 @@ from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array
 from regfactor.problems.clusters import FREE, Clustering, ClusterPoint, Clusters, row_blocks
 from regfactor.problems.kernel_clusters import KernelClusters
+from regfactor.problems.observed_clusters import ObservedClusters
 from regfactor.solvers.kernel_steps import MAX_NEGATIVE
 from regfactor.solvers.row_steps import dense
 
@@ -21,6 +22,10 @@ Distances = Callable[[Array], Array]  # of all rows from some chosen rows, n x c
 
 def first_point(problem: Clustering, random: np.random.RandomState) -> ClusterPoint:
     """Return the start that known clusters give, or k-means++ without any."""
+    if isinstance(problem, ObservedClusters):
+        centers = spread_observed_rows(problem, random)
+        shares = np.full(problem.n_clusters, 1 / problem.n_clusters)
+        return ClusterPoint(centers, shares=shares)
     if isinstance(problem, KernelClusters):
         labels = known_labels(problem, random)
         if problem.sharpness is None:
@@ -61,6 +66,34 @@ def inner_rows(problem: Clusters, chosen: Array) -> Array:
     A zero of a single row of counts would keep out of its cluster every row without that zero.
     """
     rows = dense(problem.X[chosen])
+    domain = problem.divergence.domain
+    if domain.low_closed or domain.high_closed:
+        return rows + INWARD_SHARE * (problem.anchor - rows)
+    return rows
+
+
+def spread_observed_rows(problem: ObservedClusters, random: np.random.RandomState) -> Array:
+    """Return rows by k-means++ over observed entries, completed by the mean of the rows."""
+
+    def distances(chosen: Array) -> Array:
+        return problem.distances(inner_observed_rows(problem, chosen))
+
+    n = len(problem.X)
+    chosen = spread(distances, n, problem.weights, problem.n_clusters, random)
+    return inner_observed_rows(problem, chosen)
+
+
+def random_observed_rows(problem: ObservedClusters, random: np.random.RandomState) -> Array:
+    """Return different rows, drawn by their weights, completed by the mean of the rows."""
+    w = problem.row_weights
+    too_few = bool(np.count_nonzero(w) < problem.n_clusters)
+    chosen = random.choice(len(w), problem.n_clusters, replace=too_few, p=w / w.sum())
+    return inner_observed_rows(problem, chosen)
+
+
+def inner_observed_rows(problem: ObservedClusters, chosen: Array) -> Array:
+    """Return rows as centers, as `inner_rows` does."""
+    rows = problem.filled[chosen]
     domain = problem.divergence.domain
     if domain.low_closed or domain.high_closed:
         return rows + INWARD_SHARE * (problem.anchor - rows)

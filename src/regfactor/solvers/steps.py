@@ -16,6 +16,7 @@ from regfactor.core.loop import Iterate
 from regfactor.core.params import SMALLEST_NORMAL, Array, frozen
 from regfactor.problems.clusters import ClusterPoint, Clusters
 from regfactor.problems.kernel_clusters import KernelClusters
+from regfactor.problems.observed_clusters import ObservedClusters
 
 ON_CENTER = 1e-11  # share of the mean divergence below which a row lies on its center
 
@@ -84,7 +85,7 @@ def responsibilities(joint: Array) -> tuple[Array, Array]:
 
 
 def fill_empty(
-    problem: Clusters | KernelClusters,
+    problem: Clusters | KernelClusters | ObservedClusters,
     labels: Array,
     own: Array,
     empty: Array,
