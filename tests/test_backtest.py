@@ -255,3 +255,21 @@ def test_forecasters_of_sktime():
     np.testing.assert_allclose(
         single.forecasts["NaiveForecaster"].mean, single.forecasts["naive"].mean
     )
+
+
+def test_the_season_that_was_found_is_that_of_the_seasonal_naive_forecast():
+    t = np.arange(96)
+    x = 10 * np.sin(2 * np.pi * t / 12) + np.random.default_rng(0).normal(size=96)
+    found = backtest(AutoForecaster(), x, horizon=6, n_origins=2)
+    assert found.season == 12 and found.best_naive == "seasonal naive"
+
+
+def test_origins_that_overlap_count_as_fewer():
+    x = walk(60)
+    apart = backtest(Constant(20.0, half=0.1), x, horizon=5, n_origins=5, step=5, level=0.9)
+    close = backtest(Constant(20.0, half=0.1), x, horizon=5, n_origins=5, step=1, level=0.9)
+    assert apart.coverage_verdict("Constant", 0.9) == "fewer than promised"
+    rare = close.covered("Constant", 0.9).mean()
+    n_apart = 1 + 4 / 5
+    expected = rare < 0.9 - 2 * np.sqrt(0.9 * 0.1 / n_apart)
+    assert (close.coverage_verdict("Constant", 0.9) == "fewer than promised") == expected

@@ -246,3 +246,14 @@ def test_new_rows_must_follow(sales):
     assert command("score", model, sales.with_name("new.csv")).code == 0
     refused(command("score", model, sales, "--force"), "goes on at 2020-01-01")
     assert regfactor.load(model).season_ == 12
+
+
+def test_offsets_of_summer_and_winter(tmp_path):
+    hours = pd.date_range("2024-03-30", periods=60, freq="h", tz="Europe/Berlin")
+    path = tmp_path / "hours.csv"
+    x = np.random.default_rng(0).normal(size=60).round(3)
+    pd.DataFrame({"at": [hour.isoformat() for hour in hours], "x": x}).to_csv(path, index=False)
+    done = command("forecast", path, "--horizon", 2, "--season", 1)
+    assert done.code == 0, done
+    first = pd.to_datetime(pd.read_csv(tmp_path / "hours.forecast.csv")["at"], utc=True)[0]
+    assert first - hours[-1] == pd.Timedelta("1h")

@@ -315,3 +315,21 @@ def test_a_column_of_dates_in_a_pandas_frame():
     assert made["month"].tolist() == list(pd.date_range("2024-05-01", periods=2, freq="MS"))
     with pytest.raises(ValueError, match="dates in column 'other'"):
         RegularizedARMA(p=0, q=0, d=1).fit(frame.assign(other=frame["month"]))
+
+
+def test_other_kinds_of_times(cheap):
+    stamps = pd.Index(list(DAYS), dtype=object)
+    assert cheap.fit(series(stamps)).forecast(1).to_frame().index[0] == pd.Timestamp("2024-01-31")
+    days = pd.Index([day.date() for day in DAYS], dtype=object)
+    assert cheap.fit(series(days)).forecast(1).to_frame().index[0] == pd.Timestamp("2024-01-31")
+    seconds = pd.Index(0.1 * np.arange(20))
+    assert cheap.fit(series(seconds)).forecast(2).to_frame().index.tolist() == pytest.approx(
+        [2.0, 2.1]
+    )
+    spans = pd.timedelta_range("1s", periods=10, freq="s")
+    assert cheap.fit(series(spans)).forecast(1).to_frame().index[0] == pd.Timedelta("11s")
+    for index in (seconds, spans):
+        with pytest.raises(ValueError, match="order of their times"):
+            cheap.fit(series(index[::-1]))
+        with pytest.raises(ValueError, match="follow no rule"):
+            cheap.fit(series(index.delete(4)))

@@ -13,6 +13,7 @@ from regfactor.cli.errors import BadInput
 from regfactor.cli.tables import pandas
 
 ISO = re.compile(r"\d{4}-\d{1,2}(-\d{1,2})?([T ].*)?$")
+OFFSET = re.compile(r"\d([+-]\d{2}:?\d{2}|Z)$")
 MONTH = re.compile(r"\d{4}-\d{2}$")
 MONTH_FORM = "%Y-%m"
 OTHER = re.compile(
@@ -64,8 +65,10 @@ def parsed(values: Any, name: str, known_form: str | None = None) -> tuple[Any, 
             pd.to_datetime(short, format="%b %Y")
         ), "%B %Y" if whole else "%b %Y"
     if not known or not all(OTHER.match(v) for v in known):
+        # offsets of summer and winter differ, so that only one zone for all holds both
+        offsets = any(OFFSET.search(word) for word in known)
         try:
-            index = pd.DatetimeIndex(pd.to_datetime(values, format="ISO8601"))
+            index = pd.DatetimeIndex(pd.to_datetime(values, format="ISO8601", utc=offsets))
         except (ValueError, TypeError) as error:
             raise _no_dates(values, name, known_form) from error
         return index, MONTH_FORM if known and all(MONTH.match(v) for v in known) else None

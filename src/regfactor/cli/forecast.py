@@ -17,7 +17,6 @@ from regfactor.cli.times import spelled
 from regfactor.core.params import frozen
 from regfactor.model_selection import Backtest, backtest
 from regfactor.series.forecaster import AutoForecaster
-from regfactor.series.regular_times import season_of
 
 MIN_ROWS = 3
 MIN_PAST_ROWS = 10  # of a series whose forecasts are tried on the past
@@ -128,7 +127,7 @@ def tried_on_the_past(
         N_ORIGINS,
         exog=file.exog,
         level=options.level,
-        season=options.season or season_of(file.frame.index),
+        season=options.season,
     )
 
 

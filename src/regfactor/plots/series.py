@@ -476,6 +476,8 @@ def _numbers(index: Any) -> Array | None:
         return None
     if hasattr(index, "to_timestamp") and index.dtype.kind == "O":
         index = index.to_timestamp()
+    if getattr(index, "tz", None) is not None:
+        index = index.tz_localize(None)
     values = np.asarray(index)
     if values.dtype.kind in "iufM":
         return values

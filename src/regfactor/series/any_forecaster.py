@@ -16,11 +16,15 @@ from regfactor.core.params import Array, frozen
 
 @frozen
 class OriginForecast:
-    """Means of shape (horizon, n_series), and limits with a first axis of the levels or None."""
+    """Means of shape (horizon, n_series), and limits with a first axis of the levels or None.
+
+    `season` is the one that the forecaster found in the past; 1 for none.
+    """
 
     mean: Array
     lower: Array | None = None
     upper: Array | None = None
+    season: int = 1
 
 
 @frozen
@@ -124,14 +128,15 @@ def _by_fit_and_forecast(
         forecast_with = {"exog": past.future_exog}
     model.fit(past.series, **fitted_with)
     mean = _shaped(model.forecast(horizon, **forecast_with), past, horizon)
+    season = int(getattr(model, "season_", 1))
     if not levels or "level" not in _arguments(model.forecast):
-        return OriginForecast(mean)
+        return OriginForecast(mean, season=season)
     found = [model.forecast(horizon, level=level, **forecast_with) for level in levels]
     if any(getattr(single, "lower", None) is None for single in found):
-        return OriginForecast(mean)
+        return OriginForecast(mean, season=season)
     lower = np.stack([_shaped(single.lower, past, horizon) for single in found])
     upper = np.stack([_shaped(single.upper, past, horizon) for single in found])
-    return OriginForecast(mean, lower, upper)
+    return OriginForecast(mean, lower, upper, season)
 
 
 def _by_sktime(

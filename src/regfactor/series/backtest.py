@@ -256,14 +256,17 @@ class Backtest:
     def coverage_verdict(self, name: str, level: float) -> str:
         """Return whether intervals hold fewer or more values than promised, beyond noise.
 
-        Values from one origin are alike, so that an origin of a series counts as one value.
+        Values from one origin are alike, so that an origin of a series counts as one value, and
+        origins that overlap as fewer.
         """
         inside = self.covered(name, level)
         if inside is None:
             return "without intervals"
         blocks = mean_of_known(inside, 1)
         share = float(mean_of_known(inside))
-        n_blocks = int(np.isfinite(blocks).sum())
+        span = (self.origins[-1] - self.origins[0]) / self.horizon + 1
+        overlap = min(1.0, span / len(self.origins))
+        n_blocks = overlap * float(np.isfinite(blocks).sum())
         noise = NOISE * np.sqrt(level * (1 - level) / max(n_blocks, 1))
         if share < level - noise:
             return "fewer than promised"
@@ -314,7 +317,8 @@ def backtest(
     level : float in (0, 1) or sequence of such, default=(0.8, 0.95)
         Of intervals, for forecasters that have them.
     season : int, optional
-        Rows of a season, 1 for none; read off the dates by default.
+        Rows of a season, 1 for none; by default that of the dates, or where these have none, the
+        one that the forecaster found.
     step : int, optional
         Rows between origins; by default `horizon`, or less where the series is short.
 
@@ -359,9 +363,8 @@ def backtest(
     times = given_rows.times
     table = _with_times(given_rows)
     values = as_columns(given_rows.table)
-    if season is None:
-        season = times.season
-    require_at_least("season", season, 1)
+    if season is not None:
+        require_at_least("season", season, 1)
     origins = origin_rows(len(values), horizon, n_origins, step)
     inputs = _aligned(exog, times, len(values))
     found: dict[str, list[OriginForecast]] = {name: [] for name in given}
@@ -374,6 +377,8 @@ def backtest(
         for name, single in given.items():
             found[name].append(_forecast_of(name, single, past, horizon, levels))
     forecasts = {name: PastForecasts.of(made) for name, made in found.items()}
+    if season is None:
+        season = _season_of(times, found)
     pasts = [values[:origin] for origin in origins]
     forecasts[NAIVE] = PastForecasts.of([naive_forecast(p, horizon, 1, levels) for p in pasts])
     if 1 < season <= origins[0]:
@@ -423,6 +428,13 @@ def _aligned(exog: Any, times: Times, n_rows: int) -> Any:
             f"exog has {len(inputs)} rows and the series {n_rows}; give a row for each time."
         )
     return inputs
+
+
+def _season_of(times: Times, found: dict[str, list[OriginForecast]]) -> int:
+    """Return the season of the dates, else the one that was found at the last origin."""
+    if times.season > 1:
+        return times.season
+    return max(made[-1].season for made in found.values())
 
 
 def _named(forecaster: Any) -> dict[str, Any]:

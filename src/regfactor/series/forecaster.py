@@ -507,20 +507,19 @@ class AutoForecaster(Estimator):
         exog : array-like of shape (n_samples, n_inputs), optional
         level : float in (0, 1) or sequence of such, default=(0.8, 0.95)
         season : int, optional
-            Of the seasonal naive forecast; by default that of the parameter or of the dates.
+            Of the seasonal naive forecast; by default that of the parameter, of the dates, or the
+            one that was found.
 
         Returns
         -------
         Backtest
             See `regfactor.model_selection.backtest`.
         """
-        given = SeriesRows.of(X)
-        if season is None:
-            season = given.times.season
-            if not isinstance(self.season, str):
-                season = max(self._seasons(), default=1)
+        if season is None and not isinstance(self.season, str):
+            season = max(self._seasons(), default=1)
         if horizon is None:
-            horizon = self.horizon or default_horizon(season)
+            expected = season or SeriesRows.of(X).times.season
+            horizon = self.horizon or default_horizon(expected)
         return backtest(
             self,
             X,

@@ -88,15 +88,17 @@ def checked_index(index: Any) -> Any:
             "give the levels as columns: X.reset_index()."
         )
     kind = getattr(index, "inferred_type", "")
-    if kind == "date":
+    if kind in ("date", "datetime"):
         index = importlib.import_module("pandas").DatetimeIndex(index, name=index.name)
+    if kind == "period" and not is_dates(index):
+        index = importlib.import_module("pandas").PeriodIndex(index, name=index.name)
     if kind in ("string", "mixed") and _holds_date_words(index):
         raise ValueError(
             f"The index of X holds dates as words, such as {index[0]!r}. Make them dates: X.index "
             "= pd.to_datetime(X.index), or pd.PeriodIndex(X.index, freq='Q') for quarters."
         )
-    whole = kind == "integer"
-    if not (whole or is_dates(index)) or len(index) == 0:
+    measured = kind in ("integer", "floating", "timedelta64", "timedelta")
+    if not (measured or is_dates(index)) or len(index) == 0:
         return index
     refuse_missing_and_repeated(index)
     _refuse_disorder(index)
@@ -152,7 +154,7 @@ def _refuse_irregular(index: Any) -> None:
         return
     whole = regular_grid(index)
     if whole is None:
-        steps = np.diff(np.asarray(index.asi8 if is_dates(index) else index))
+        steps = np.diff(_numbers(index))
         shortest = index[int(steps.argmin()) + 1] - index[int(steps.argmin())]
         longest = index[int(steps.argmax()) + 1] - index[int(steps.argmax())]
         raise ValueError(
@@ -176,11 +178,17 @@ def _refuse_irregular(index: Any) -> None:
 def _is_regular(index: Any) -> bool:
     if type(index).__name__ == "DatetimeIndex":
         return frequency(index) is not None
-    ordinals = np.asarray(index.asi8 if is_dates(index) else index)
-    steps = np.diff(ordinals)
+    steps = np.diff(_numbers(index))
     if is_dates(index):
         return bool(np.all(steps == 1))
-    return bool(np.all(steps == steps[0]))
+    return bool(np.allclose(steps, steps[0], rtol=1e-6, atol=0))
+
+
+def _numbers(index: Any) -> Array:
+    """Return times as numbers whose differences are their steps."""
+    if hasattr(index, "asi8"):
+        return np.asarray(index.asi8)
+    return np.asarray(index)
 
 
 def regular_grid(index: Any) -> Any:
@@ -198,6 +206,8 @@ def regular_grid(index: Any) -> Any:
             if index.isin(whole).all() and len(index) > MIN_SHARE * len(whole):
                 return whole
         return None
+    if index.dtype.kind not in "iu":
+        return index if _is_regular(index) else None
     numbers = np.asarray(index)
     step = int(_most_frequent(np.diff(numbers)))
     whole = pandas.RangeIndex(int(first), int(last) + step, step, name=index.name)

@@ -102,6 +102,9 @@ class Times:
         if isinstance(index, pandas.DatetimeIndex):
             following = pandas.date_range(last, periods=horizon + 1, freq=_frequency(index))
             return following[1:].rename(name)
+        if index.dtype.kind in "fm" and len(index) > 1:
+            step = last - index[-2]
+            return pandas.Index([last + step * k for k in range(1, horizon + 1)], name=name)
         if index.dtype.kind not in "iu":
             return pandas.RangeIndex(self.length, self.length + horizon)
         step = last - index[-2] if len(index) > 1 else 1
