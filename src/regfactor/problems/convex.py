@@ -202,7 +202,10 @@ class Convex(Problem[FactorPoint]):
 
     def predictor(self, Z: Array | Factors, B: Array | None) -> Array:
         """map(Z) + D B at the entries of the table."""
-        return self.predictor_from(self.mapped(Z), B)
+        mapped = self.mapped(Z)
+        if self.design is None or B is None:
+            return mapped
+        return mapped + self.data.layout.apply(self.design.D, B)
 
     def predictor_from(self, mapped: Array, B: Array | None) -> Array:
         """map(Z) + D B for a given map(Z)."""

@@ -27,10 +27,11 @@ def as_series(estimator: Any, X: Any, reset: bool) -> Array:
             X = X.to_frame()
         elif np.size(X):
             X = np.reshape(X, (-1, 1))
-    remedy = "leave it out"
-    if hasattr(X, "iloc"):
-        remedy = "set it as the index, X.set_index({column!r})"
-    refuse_words(X, remedy=f"If it holds the times of the rows, {remedy}; if not, correct it.")
+    if not isinstance(X, np.ndarray) or X.dtype.kind not in "biuf":
+        remedy = "leave it out"
+        if hasattr(X, "iloc"):
+            remedy = "set it as the index, X.set_index({column!r})"
+        refuse_words(X, remedy=f"If it holds the times of the rows, {remedy}; if not, correct it.")
     if isinstance(X, np.ma.MaskedArray):
         X = unmasked(X)
     return np.asarray(

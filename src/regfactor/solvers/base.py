@@ -56,9 +56,8 @@ class Solver(Params, abc.ABC):
             return False
         return True
 
-    def suits(self, problem: Any) -> bool:
-        """Return whether to take this solver before the candidates after it."""
-        return self.accepts(problem)
+    # whether to take this solver before the candidates after it
+    suits = accepts
 
     def prepare(self, problem: Any) -> Any:
         """Return an equal problem in the layout in which this solver is fast."""

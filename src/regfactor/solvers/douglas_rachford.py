@@ -5,8 +5,9 @@ The quadratic step is exact, because S S* = (q + 1) I.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -168,7 +169,9 @@ class _Reflections:
 
     def iterate(self, close: bool) -> Iterate[FactorPoint]:
         """Return the point; close to the optimum, with the problem's own objective and bound."""
-        F = self.shrunk.factors()
+        found = self.shrunk
+        codes = found.X @ found.kept / found.scale
+        F = Factors(codes, np.ascontiguousarray(found.V.T) * found.scale)
         B = None if self.problem.design is None else self.problem.design.regress(self.R)
         point = FactorPoint(F, B, -self.dual)
         steps = self.settings.every
@@ -181,11 +184,14 @@ class _Reflections:
 
 @frozen
 class Shrunk:
-    """The prox of a gauge: the matrix, its cost, and a function that returns its factors."""
+    """The prox of a gauge: the matrix W, its cost, and its factors X kept / scale and scale V'."""
 
     W: Array
     cost: float
-    factors: Callable[[], Factors]
+    X: Array
+    kept: Array
+    V: Array
+    scale: Any = 1.0
 
 
 def shrink(gauge: Gauge, X: Array, t: float) -> Shrunk:
@@ -211,13 +217,9 @@ def shrink(gauge: Gauge, X: Array, t: float) -> Shrunk:
             s = np.sqrt(squares[first:])
             V = V[:, first:]
             kept = V * (1 - cut / s)
-            return Shrunk(
-                X @ (kept @ V.T),
-                float((s - cut).sum()) / size,
-                lambda: Factors(X @ kept / size, np.ascontiguousarray(V.T) * size),
-            )
+            return Shrunk(X @ (kept @ V.T), float((s - cut).sum()) / size, X, kept, V, size)
     F = gauge.prox(X, t)
-    return Shrunk(F.dense(), gauge.cost(F), lambda: F)
+    return Shrunk(F.dense(), gauge.cost(F), F.codes, np.eye(F.rank, dtype=X.dtype), F.C.T)
 
 
 class Extrapolation:
