@@ -372,27 +372,25 @@ class RegularizedARMA(Estimator):
         differences = [specification.d]
         if isinstance(self.d, str) and inputs.loss.of_residual and len(levels) > MIN_DIFFERENCED:
             differences = [0, 1]
+        if isinstance(self.season, str):  # none, or the most promising one
+            seasons = [1, *promising_seasons(inputs.levels)[:1]]
+        else:
+            seasons = [int(self.season)]
         automatic = isinstance(self.p, str)
         candidates = []
         for d in differences:
             p = specification.p
             if d > differences[0]:  # which has the lags of its levels less one
                 p = max(p - 1, 0)
-            for season in self._seasons(inputs.levels):
-                numbers = sorted({min(n, season // 2) for n in NUMBERS_OF_WAVES})
-                candidates += [Orders(d, p, season, n_waves) for n_waves in numbers]
+            for season in seasons:
+                for n_waves in np.unique(np.minimum(NUMBERS_OF_WAVES, season // 2)).tolist():
+                    candidates.append(Orders(d, p, season, n_waves))
         if not automatic and len(candidates) == 1:
             return candidates[0]
         orders = choose_orders(levels, inputs.U, candidates, automatic, specification, run.clock)
         if automatic:
             return orders
         return replace(orders, p=specification.p)
-
-    def _seasons(self, levels: Array) -> list[int]:
-        """Return the given season, or none and the most promising one."""
-        if isinstance(self.season, str):
-            return [1, *promising_seasons(levels)[:1]]
-        return [int(self.season)]
 
     def _publish(
         self,
