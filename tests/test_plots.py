@@ -32,6 +32,7 @@ from regfactor import (  # noqa: E402
     ExponentialFamilyPCA,
     FactorModel,
     KernelSubspace,
+    MultiViewSubspace,
     RegularizedARMA,
     ReverseClassifier,
     TwoViewSubspace,
@@ -49,8 +50,10 @@ from regfactor.plots import (  # noqa: E402
     ConvergenceDisplay,
     Display,
     EvidenceDisplay,
+    ExplainedVarianceDisplay,
     ForecastDisplay,
     PathDisplay,
+    PredictedViewDisplay,
     SeasonDisplay,
     TwoViewDisplay,
 )
@@ -155,6 +158,8 @@ def all_displays(subspace, arma, expectations, views):
         "season": SeasonDisplay.from_estimator(AutoForecaster().fit(waves())),
         "constraints": ConstraintDisplay.from_estimator(expectations),
         "evidence": EvidenceDisplay(evidence).plot(),
+        "explained": ExplainedVarianceDisplay([[0.5, 0.2], [0.1, 0.6]]).plot(),
+        "predicted": PredictedViewDisplay(X, X + 0.1).plot(),
     }
 
 
@@ -339,6 +344,45 @@ def test_two_views_of_one_table_and_rows_without_a_view():
     assert np.allclose(displays[0].second, displays[1].second, atol=1e-6)
     sparse = [scipy.sparse.csr_array(np.nan_to_num(X)) for X in (X1, X2)]
     assert TwoViewDisplay.from_estimator(apart, *sparse).first.shape == (35, len(apart.components_))
+
+
+def test_the_explained_variance_of_views_is_a_heat_map():
+    X1, X2 = two_tables()
+    model = MultiViewSubspace().fit({"left": X1, "right": X2})
+    display = ExplainedVarianceDisplay.from_estimator(model)
+    image = display.ax_.images[0]
+    np.testing.assert_array_equal(image.get_array(), model.explained_)
+    names = [label.get_text() for label in display.ax_.get_yticklabels()]
+    assert names == ["left", "right"] and display.components[-1] == "private"
+    written = [text.get_text() for text in display.ax_.texts]
+    assert written[0] == f"{model.explained_[0, 0]:.0%}" and len(written) == image.get_array().size
+    many = ExplainedVarianceDisplay(np.linspace(0, 1, 80).reshape(2, 40)).plot()
+    assert not many.ax_.texts and len(many.ax_.get_xticks()) < 20
+    with pytest.raises(ValueError, match="a row for each view"):
+        ExplainedVarianceDisplay(np.zeros(3))
+    with pytest.raises(ValueError, match="1 views and 2 components are named, of 2 and 2"):
+        ExplainedVarianceDisplay(np.eye(2), ["one"])
+    with pytest.raises(ValueError, match="Use MultiViewSubspace"):
+        ExplainedVarianceDisplay.from_estimator(TwoViewSubspace().fit(X1, X2))
+
+
+def test_predicted_entries_of_a_view_against_observed_ones():
+    X1, X2 = two_tables()
+    X2[3, 1] = np.nan
+    predicted = TwoViewSubspace().fit(X1, X2).predict_view(X1=X1)
+    display = PredictedViewDisplay(predicted, X2, [f"c{j}" for j in range(X2.shape[1])]).plot()
+    points = display.ax_[0].collections[0].get_offsets()
+    assert len(points) == X2.size - 1
+    j = 2
+    residuals = X2[:, j] - predicted[:, j]
+    expected = 1 - np.mean(residuals**2) / np.var(X2[:, j])
+    assert display.r2[j] == pytest.approx(expected)
+    widths = [bar.get_width() for bar in display.ax_[1].patches]
+    np.testing.assert_allclose(widths, np.sort(display.r2)[::-1][: len(widths)])
+    with pytest.raises(ValueError, match="the same rows and columns"):
+        PredictedViewDisplay(predicted, X2[:5])
+    with pytest.raises(ValueError, match="1 columns are named"):
+        PredictedViewDisplay(predicted, X2, ["a"])
 
 
 def test_two_views_of_canonical_correlation():

@@ -10,7 +10,11 @@ from regfactor.plots.evidence import ConstraintDisplay, EvidenceDisplay
 from regfactor.plots.factors import CodesDisplay, ComponentsDisplay
 from regfactor.plots.selection import PathDisplay
 from regfactor.plots.series import BacktestDisplay, ForecastDisplay, SeasonDisplay
-from regfactor.plots.views import TwoViewDisplay
+from regfactor.plots.views import (
+    ExplainedVarianceDisplay,
+    PredictedViewDisplay,
+    TwoViewDisplay,
+)
 
 __all__ = [
     "BacktestDisplay",
@@ -21,8 +25,10 @@ __all__ = [
     "ConvergenceDisplay",
     "Display",
     "EvidenceDisplay",
+    "ExplainedVarianceDisplay",
     "ForecastDisplay",
     "PathDisplay",
+    "PredictedViewDisplay",
     "SeasonDisplay",
     "TwoViewDisplay",
 ]

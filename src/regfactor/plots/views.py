@@ -1,7 +1,8 @@
-"""The agreement of codes by two views of the same rows."""
+"""Views of the same rows: agreement of their codes, explained variance, predicted entries."""
 
 from __future__ import annotations
 
+import importlib
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +13,8 @@ from regfactor.core.params import Array
 from regfactor.plots.base import BLUE, FAINT, INK, SKY, Display, drawn_from, scatter, word
 
 MAX_COMPONENTS = 15  # whose agreement is drawn
+MAX_WRITTEN_SHARES = 16  # components up to which shares are written into a heat map
+MIN_SHADED_SHARE = 0.05  # at which the darkest color of a heat map stands at least
 
 
 class TwoViewDisplay(Display):
@@ -138,6 +141,198 @@ class TwoViewDisplay(Display):
         ax.set_xlim(left, 1.15)
         ax.set_xticks([tick for tick in (-1, -0.5, 0, 0.5, 1) if tick >= left])
         ax.set_ylim(max(len(shown), 5) - 0.4, -0.6)
+
+
+class ExplainedVarianceDisplay(Display):
+    """A heat map of the share of the variance of each view that each component explains.
+
+    Parameters
+    ----------
+    shares : array-like of shape (n_views, n_components)
+        The last column may be the private parts of the views.
+    views : list, optional
+        Names of the views.
+    components : list, optional
+        Names of the components.
+
+    Attributes
+    ----------
+    ax_ : Axes
+    figure_ : Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regfactor import MultiViewSubspace
+    >>> from regfactor.plots import ExplainedVarianceDisplay
+    >>> random = np.random.default_rng(0)
+    >>> shared = random.normal(size=(80, 2))
+    >>> views = {name: shared @ random.normal(size=(2, 6)) for name in ("genes", "proteins")}
+    >>> display = ExplainedVarianceDisplay.from_estimator(MultiViewSubspace().fit(views))
+    """
+
+    def __init__(self, shares: Any, views: Any = None, components: Any = None) -> None:
+        self.shares = np.asarray(shares, float)
+        if self.shares.ndim != 2 or not self.shares.size:
+            raise ValueError(
+                "ExplainedVarianceDisplay draws a row for each view and a column for each "
+                f"component, got an array of shape {self.shares.shape}."
+            )
+        n_views, n_components = self.shares.shape
+        self.views = list(map(str, range(n_views) if views is None else views))
+        names = range(n_components) if components is None else components
+        self.components = list(map(str, names))
+        if (len(self.views), len(self.components)) != self.shares.shape:
+            raise ValueError(
+                f"{len(self.views)} views and {len(self.components)} components are named, of "
+                f"{n_views} and {n_components}."
+            )
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
+        """Draw the explained variance of a fitted model of several views.
+
+        Parameters
+        ----------
+        estimator : fitted MultiViewSubspace
+        ax : Axes, optional
+
+        Returns
+        -------
+        ExplainedVarianceDisplay
+        """
+        shares = drawn_from(cls, estimator, "explained_", "Use MultiViewSubspace.")
+        table = estimator.explain()
+        return cls(shares, table.views, table.names).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+
+        Returns
+        -------
+        ExplainedVarianceDisplay
+        """
+        width = float(np.clip(0.55 * len(self.components) + 2.0, 4.0, 12.0))
+        height = 0.5 * len(self.views) + 1.4
+        axis = self._panels(ax, size=(width, height))[0, 0]
+        highest = max(float(np.nanmax(self.shares)), MIN_SHADED_SHARE)
+        image = axis.imshow(self.shares, cmap="Blues", vmin=0, vmax=highest, aspect="auto")
+        axis.set_xticks(range(len(self.components)), self.components)
+        axis.set_yticks(range(len(self.views)), self.views)
+        axis.spines[:].set_visible(False)
+        axis.tick_params(length=0)
+        label = "component"
+        if self.components[-1] == "private":
+            label = "shared component, and the private part"
+        axis.set(xlabel=label, ylabel="view")
+        if len(self.components) <= MAX_WRITTEN_SHARES:
+            for (v, k), share in np.ndenumerate(self.shares):
+                color = "white" if share > 0.6 * highest else INK
+                axis.text(k, v, f"{share:.0%}", ha="center", va="center", color=color, fontsize=8)
+        else:
+            axis.xaxis.set_major_locator(_every_few(len(self.components)))
+        self.figure_.colorbar(
+            image, ax=axis, format=lambda share, _: f"{share:.0%}", label="variance explained"
+        )
+        return self
+
+
+def _every_few(n: int) -> Any:
+    """Return a locator of ticks at every few of n columns, the last among them."""
+    ticker = importlib.import_module("matplotlib.ticker")
+    step = int(np.ceil(n / MAX_WRITTEN_SHARES))
+    places = [*range(0, n - step, step), n - 1]
+    return ticker.FixedLocator(places)
+
+
+class PredictedViewDisplay(Display):
+    """Entries of a view as predicted from others against those observed, and errors by column.
+
+    Parameters
+    ----------
+    predicted, observed : array-like of shape (n_samples, n_features)
+        NaN where an entry was not observed.
+    columns : list, optional
+        Names of the columns.
+
+    Attributes
+    ----------
+    r2 : ndarray of shape (n_features,)
+        Share of the variance of each column that predictions explain.
+    ax_ : array of two Axes
+    figure_ : Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regfactor import TwoViewSubspace
+    >>> from regfactor.plots import PredictedViewDisplay
+    >>> random = np.random.default_rng(0)
+    >>> X1 = random.normal(size=(90, 3))
+    >>> X2 = X1 @ random.normal(size=(3, 4)) + random.normal(size=(90, 4))
+    >>> model = TwoViewSubspace().fit(X1[:60], X2[:60])
+    >>> display = PredictedViewDisplay(model.predict_view(X1=X1[60:]), X2[60:]).plot()
+    """
+
+    def __init__(self, predicted: Any, observed: Any, columns: Any = None) -> None:
+        self.predicted = np.asarray(predicted, float)
+        self.observed = np.asarray(observed, float)
+        if self.predicted.ndim != 2 or self.predicted.shape != self.observed.shape:
+            raise ValueError(
+                "Predicted and observed entries need the same rows and columns, got shapes "
+                f"{self.predicted.shape} and {self.observed.shape}."
+            )
+        d = self.observed.shape[1]
+        self.columns = list(map(str, range(d) if columns is None else columns))
+        if len(self.columns) != d:
+            raise ValueError(f"{len(self.columns)} columns are named, of {d}.")
+        self.r2 = _explained(self.predicted, self.observed)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw; columns are in units of their deviations, about their means.
+
+        Parameters
+        ----------
+        ax : array of two Axes, or one, optional
+            One is divided.
+
+        Returns
+        -------
+        PredictedViewDisplay
+        """
+        left, right = self._panels(ax, columns=2, size=(4.2, 3.8))[0]
+        mean = np.nanmean(self.observed, axis=0)
+        deviation = np.nanstd(self.observed, axis=0)
+        deviation = np.where(deviation > 0, deviation, 1.0)
+        known = ~np.isnan(self.observed)
+        x = ((self.predicted - mean) / deviation)[known]
+        y = ((self.observed - mean) / deviation)[known]
+        scatter(left, x, y, color=BLUE)
+        left.axline((0, 0), slope=1, color=FAINT, zorder=0)
+        left.set(xlabel="predicted, in deviations", ylabel="observed, in deviations")
+        order = np.argsort(-self.r2, kind="stable")[:MAX_COMPONENTS]
+        shown = self.r2[order]
+        places = np.arange(len(order))
+        right.barh(places, shown, color=SKY, height=0.6)
+        right.axvline(0, color=INK, linewidth=0.8)
+        right.set_yticks(places, [self.columns[j] for j in order])
+        title = "variance explained"
+        if len(order) < len(self.r2):
+            title = f"variance explained, best {len(order)} of {len(self.r2)} columns"
+        right.set(xlabel=title, ylabel="column", xlim=(min(1.1 * shown.min(), 0), 1.0))
+        right.set_ylim(max(len(shown), 5) - 0.4, -0.6)
+        return self
+
+
+def _explained(predicted: Array, observed: Array) -> Array:
+    """Return 1 - error / variance of each column, zero where it does not vary."""
+    errors = np.nansum(np.square(observed - predicted), axis=0)
+    spreads = np.nansum(np.square(observed - np.nanmean(observed, axis=0)), axis=0)
+    return np.where(spreads > 0, 1 - errors / np.where(spreads > 0, spreads, 1.0), 0.0)
 
 
 def _observed_rows(X: Any) -> Array:
