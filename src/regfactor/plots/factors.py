@@ -49,7 +49,7 @@ class CodesDisplay(Display):
     >>> from regfactor import ConvexSubspace
     >>> from regfactor.plots import CodesDisplay
     >>> X = np.random.default_rng(0).normal(size=(40, 8))
-    >>> display = CodesDisplay.from_estimator(ConvexSubspace().fit(X))
+    >>> display = CodesDisplay.from_estimator(ConvexSubspace(alpha=1.0).fit(X))
     """
 
     def __init__(
@@ -182,7 +182,7 @@ class ComponentsDisplay(Display):
     >>> from regfactor import ConvexSubspace
     >>> from regfactor.plots import ComponentsDisplay
     >>> X = np.random.default_rng(0).normal(size=(40, 8))
-    >>> display = ComponentsDisplay.from_estimator(ConvexSubspace().fit(X))
+    >>> display = ComponentsDisplay.from_estimator(ConvexSubspace(alpha=1.0).fit(X))
     """
 
     image_: Any
