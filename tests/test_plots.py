@@ -51,6 +51,7 @@ from regfactor.plots import (  # noqa: E402
     Display,
     EvidenceDisplay,
     ExplainedVarianceDisplay,
+    ForecastComponentsDisplay,
     ForecastDisplay,
     PathDisplay,
     PredictedViewDisplay,
@@ -155,6 +156,7 @@ def all_displays(subspace, arma, expectations, views):
         "clusters": ClusterDisplay.from_estimator(clusters, X),
         "forecast": ForecastDisplay.from_estimator(arma, horizon=6),
         "backtest": BacktestDisplay(backtest(AutoForecaster(), waves(), 6, 2), waves()).plot(),
+        "parts": ForecastComponentsDisplay.from_estimator(AutoForecaster().fit(waves())),
         "season": SeasonDisplay.from_estimator(AutoForecaster().fit(waves())),
         "constraints": ConstraintDisplay.from_estimator(expectations),
         "evidence": EvidenceDisplay(evidence).plot(),
@@ -609,7 +611,7 @@ def test_a_backtest_is_drawn_by_series_and_dates():
     forecasts, errors = display.ax_
     assert forecasts.get_ylabel() == "other"
     drawn = [line.get_ydata() for line in forecasts.lines]
-    np.testing.assert_array_equal(drawn[0], y["other"])
+    np.testing.assert_array_equal(drawn[0], y["other"][36:])  # not all of the past
     made = found.forecasts["AutoForecaster"].mean
     assert any(len(values) == 6 and np.array_equal(values, made[1, :, 1]) for values in drawn)
     named = ["AutoForecaster", "the last season repeated", "the last value repeated"]
@@ -619,6 +621,18 @@ def test_a_backtest_is_drawn_by_series_and_dates():
         BacktestDisplay(found, times=np.arange(5))
     with pytest.raises(ValueError, match="third"):
         BacktestDisplay(found, series="third")
+
+
+def test_parts_of_a_forecast_are_drawn_where_there_are_any():
+    months = pd.date_range("2018-01-01", periods=72, freq="MS")
+    y = pd.DataFrame({"wave": waves(), "other": 3 + waves()}, index=months)
+    display = ForecastComponentsDisplay.from_estimator(AutoForecaster().fit(y), series="other")
+    assert list(display.parts) == ["level", "season"] and display.name == "other"
+    assert display.times[0] == np.datetime64("2024-01-01")
+    plain = ForecastComponentsDisplay.from_estimator(AutoForecaster(season=1).fit(waves()))
+    assert list(plain.parts) == ["level"] and plain.times[0] == 72
+    with pytest.raises(ValueError, match="components, and this RegularizedARMA has none"):
+        ForecastComponentsDisplay.from_estimator(RegularizedARMA(1, 0).fit(waves()))
 
 
 def test_seasons_are_drawn_with_the_one_found():

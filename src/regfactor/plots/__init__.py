@@ -9,7 +9,12 @@ from regfactor.plots.convergence import ConvergenceDisplay
 from regfactor.plots.evidence import ConstraintDisplay, EvidenceDisplay
 from regfactor.plots.factors import CodesDisplay, ComponentsDisplay
 from regfactor.plots.selection import PathDisplay
-from regfactor.plots.series import BacktestDisplay, ForecastDisplay, SeasonDisplay
+from regfactor.plots.series import (
+    BacktestDisplay,
+    ForecastComponentsDisplay,
+    ForecastDisplay,
+    SeasonDisplay,
+)
 from regfactor.plots.views import (
     ExplainedVarianceDisplay,
     PredictedViewDisplay,
@@ -26,6 +31,7 @@ __all__ = [
     "Display",
     "EvidenceDisplay",
     "ExplainedVarianceDisplay",
+    "ForecastComponentsDisplay",
     "ForecastDisplay",
     "PathDisplay",
     "PredictedViewDisplay",

@@ -22,10 +22,12 @@ from regfactor.plots.base import (
 )
 from regfactor.series.backtest import NAIVE_WORDS, Backtest, mean_of_known
 from regfactor.series.forecast import Forecast
+from regfactor.series.forecast_components import ForecastComponents
 from regfactor.series.shapes import SeriesRows
 
 LEVELS = (0.5, 0.8, 0.95)
 PAST_HORIZONS = 4  # of the past that are drawn
+PAST_SPANS = 2  # of the time over which forecasts were tried, drawn before it
 MAX_STACKED_PANELS = 4
 LABEL_DISTANCE = 11.0  # points
 
@@ -308,7 +310,10 @@ class BacktestDisplay(Display):
         j = self.series
         made = found.forecasts[found.best]
         if self.past is not None:
-            ax.plot(self.times[: len(self.past)], self.past, color=INK, linewidth=1.1)
+            first = int(found.origins[0])
+            start = max(0, first - PAST_SPANS * (len(self.past) - first))
+            shown = slice(start, len(self.past))
+            ax.plot(self.times[shown], self.past[shown], color=INK, linewidth=1.1)
         for k, origin in enumerate(found.origins):
             rows = np.arange(origin, origin + found.horizon)
             x = self.times[rows]
@@ -434,6 +439,109 @@ class SeasonDisplay(Display):
             )
         else:
             axis.set_title("No season was found", fontsize=9)
+        return self
+
+
+class ForecastComponentsDisplay(Display):
+    """The level, the season and the effect of inputs of a forecast, a panel for each.
+
+    Parameters
+    ----------
+    components : ForecastComponents
+        As `AutoForecaster.components` returns them.
+    series : str or int, default=0
+        Which series is drawn.
+
+    Attributes
+    ----------
+    ax_ : array of Axes
+    figure_ : Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regfactor import AutoForecaster
+    >>> from regfactor.plots import ForecastComponentsDisplay
+    >>> t = np.arange(96)
+    >>> x = t + 9 * np.sin(2 * np.pi * t / 12) + np.random.default_rng(0).normal(size=96)
+    >>> model = AutoForecaster().fit(x)
+    >>> display = ForecastComponentsDisplay.from_estimator(model, horizon=24)
+    """
+
+    def __init__(self, components: ForecastComponents, series: Any = 0) -> None:
+        names = [str(name) for name in components.times.names]
+        j = position(series, names)
+        self.name = names[j]
+        parts = {
+            "level": components.level[:, j],
+            "season": components.season[:, j],
+            "inputs": components.inputs[:, j],
+        }
+        # parts that are zero but for rounding are left out
+        size = np.abs(parts["level"]).max()
+        self.parts = {
+            name: values
+            for name, values in parts.items()
+            if name == "level" or np.abs(values).max() > 1e-9 * size
+        }
+        horizon = len(components.level)
+        times = _numbers(components.times.future(horizon))
+        if times is None:
+            times = components.times.length + np.arange(horizon)
+        self.times = times
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        horizon: int = 12,
+        exog: Any = None,
+        series: Any = 0,
+        ax: Any = None,
+    ) -> Self:
+        """Draw the parts of the forecast of a fitted AutoForecaster.
+
+        Parameters
+        ----------
+        estimator : fitted AutoForecaster
+        horizon : int, default=12
+        exog : array-like of shape (horizon, n_inputs), optional
+        series : str or int, default=0
+        ax : Axes, or array of as many as there are parts, optional
+
+        Returns
+        -------
+        ForecastComponentsDisplay
+        """
+        components = drawn_from(cls, estimator, "components", "Use AutoForecaster.")
+        return cls(components(horizon, exog), series).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : Axes, or array of as many as there are parts, optional
+            One is divided.
+
+        Returns
+        -------
+        ForecastComponentsDisplay
+        """
+        n_parts = len(self.parts)
+        axes = self._panels(ax, n_parts, 1, (6.4, 3.4 if n_parts == 1 else 1.7), sharex=True)
+        for panel, (name, values) in zip(axes.flat, self.parts.items(), strict=True):
+            if name == "level":
+                panel.plot(self.times, values, color=BLUE, linewidth=1.6)
+            else:
+                panel.axhline(0, color=INK, linewidth=0.8)
+                panel.plot(self.times, values, "o-", color=BLUE, linewidth=1.2, markersize=3)
+            panel.set_ylabel(name)
+            _date_ticks(panel, self.times)
+        axes.flat[0].set_title(f"parts of the forecast of {self.name}", fontsize=9)
+        if self.times.dtype.kind != "M":
+            axes.flat[-1].set_xlabel("time")
         return self
 
 

@@ -21,6 +21,7 @@ from regfactor.series.backtest import Backtest, backtest
 from regfactor.series.bank import SeriesTable, Units, further_waves
 from regfactor.series.calendar_features import Calendar
 from regfactor.series.forecast import Forecast
+from regfactor.series.forecast_components import ForecastComponents, level_of
 from regfactor.series.gap_filling import filled_gaps, hidden_cell_factors
 from regfactor.series.known_inputs import KnownInputs
 from regfactor.series.pooled_forecast import ForecastPool, PooledForecast
@@ -484,6 +485,34 @@ class AutoForecaster(Estimator):
         inputs = self._future_inputs(exog, steps)
         paths = self._pooled.simulated(steps, inputs, n_paths, random, FREEDOM)
         return self._scale.restored(paths).astype(self._dtype)
+
+    def components(self, horizon: int | None = None, exog: Any = None) -> ForecastComponents:
+        """Return the parts of a forecast, whose sum is its mean: level, season, and inputs.
+
+        Parameters
+        ----------
+        horizon : int, optional
+            Number of times; by default the parameter, or about one season.
+        exog : array-like of shape (horizon, n_inputs), optional
+
+        Returns
+        -------
+        ForecastComponents
+        """
+        check_is_fitted(self)
+        steps = self._steps(horizon)
+        mean = self.forecast(steps, exog).mean
+        longer = steps + 2 * self.season_
+        usual = np.zeros((longer, len(self.input_names_)))  # their standardized means
+        path, _ = self._pooled.forecast(longer, self._with_waves(usual, self._n_rows))
+        without_inputs = self._scale.restored(path)
+        level = level_of(without_inputs, self.season_)
+        return ForecastComponents(
+            level,
+            without_inputs[:steps] - level,
+            mean - without_inputs[:steps],
+            self._times,
+        )
 
     def backtest(
         self,
