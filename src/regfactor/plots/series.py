@@ -312,8 +312,8 @@ class BacktestDisplay(Display):
         if self.past is not None:
             first = int(found.origins[0])
             start = max(0, first - PAST_SPANS * (len(self.past) - first))
-            shown = slice(start, len(self.past))
-            ax.plot(self.times[shown], self.past[shown], color=INK, linewidth=1.1)
+            recent = slice(start, len(self.past))
+            ax.plot(self.times[recent], self.past[recent], color=INK, linewidth=1.1)
         for k, origin in enumerate(found.origins):
             rows = np.arange(origin, origin + found.horizon)
             x = self.times[rows]
