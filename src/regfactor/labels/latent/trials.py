@@ -138,9 +138,9 @@ class CrossValidation:
     ) -> list[Trial]:
         """Return latent rows without a descent by exact leave-one-out, and descents that beat them.
 
-        The descent with the best start runs on the first fold, to its first stop, and on all folds
-        to all stops only where that is better than the best start by more than `caution` standard
-        errors. Without starts among the settings all descents run.
+        The descent with the best start runs to its first stop, fold by fold as long as it is better
+        than the best start by more than `caution` standard errors, and to all stops only where it
+        is on all folds. Without starts among the settings all descents run.
         """
         order = np.concatenate(folds)
         starts = []
@@ -162,18 +162,35 @@ class CrossValidation:
         model = settings[start.candidate.setting].model
         stops = tuple(s for s in settings[start.candidate.setting].stops if s > 0)
         short = Setting(model, stops[:1])
-        gain = self.gain(short, start.candidate.ridge, best, folds[0])
-        if gain.mean <= caution * gain.standard_error():
+        if not self.is_better(short, start.candidate.ridge, best, folds, caution):
             return trials
         for (stop, ridge), errors in self.errors(Setting(model, stops), ridges, folds).items():
             candidate = Candidate(start.candidate.setting, stop, ridge)
             trials.append(Trial(candidate, np.concatenate(errors), self.samples[order]))
         return trials
 
-    def gain(self, setting: Setting, ridge: float, best: Trial, held: Array) -> Trial:
-        """Return by how much a short descent is better than the best start on the first fold."""
-        [[errors]] = self.errors(setting, (ridge,), [held]).values()
-        return Trial(best.candidate, best.errors[: len(held)] - errors, self.samples[held])
+    def is_better(
+        self,
+        setting: Setting,
+        ridge: float,
+        best: Trial,
+        folds: list[Array],
+        caution: float,
+    ) -> bool:
+        """Return whether a short descent is better than the best start, fold after fold.
+
+        `best` has the errors of the rows of all folds in turn.
+        """
+        errors = np.empty(0)
+        weights = np.empty(0)
+        for held in folds:
+            [[of_fold]] = self.errors(setting, (ridge,), [held]).values()
+            errors = np.append(errors, of_fold)
+            weights = np.append(weights, self.samples[held])
+            gain = Trial(best.candidate, best.errors[: len(errors)] - errors, weights)
+            if gain.mean <= caution * gain.standard_error():
+                return False
+        return True
 
     def start_trials(
         self,
