@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.datasets import make_moons
+from sklearn.datasets import load_iris, make_moons
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -24,6 +24,7 @@ from regfactor import (
 from regfactor.losses import potentials
 from regfactor.losses.transfers import as_transfer
 from regfactor.model_selection import (
+    Conformal,
     LabeledKFold,
     ModelSpan,
     compare,
@@ -531,3 +532,39 @@ def test_wrong_inputs_are_named():
 def test_examples_give_what_they_say(module):
     found = doctest.testmod(module)
     assert found.attempted > 0 and found.failed == 0
+
+
+def test_soft_labels_and_weights_are_compared():
+    X, y = load_iris(return_X_y=True)
+    known = np.random.default_rng(0).permutation(150)[:40]
+    soft = np.zeros((150, 3))
+    soft[known] = 0.1
+    soft[known, y[known]] = 0.8
+    plain = np.full(150, -1)
+    plain[known] = y[known]
+    found = compare_with_supervised(SemiSupervisedClassifier(), X, soft)
+    assert found.n_labeled == 40
+    # a share of .8 where a label is right, .1 where it is wrong
+    expected = compare_with_supervised(SemiSupervisedClassifier(), X, plain)
+    assert found.semi_supervised.mean() == pytest.approx(
+        0.1 + 0.7 * expected.semi_supervised.mean(), abs=0.1
+    )
+    with pytest.raises(ValueError, match="scoring must be None"):
+        compare_with_supervised(SemiSupervisedClassifier(), X, soft, scoring="accuracy")
+    # rows of weight zero are not learned from, and their scores do not count
+    weights = np.ones(150)
+    noise = known[:10]
+    spoiled = plain.copy()
+    spoiled[noise] = (y[noise] + 1) % 3
+    weights[noise] = 0.0
+    with_weights = compare_with_supervised(
+        SemiSupervisedClassifier(), X, spoiled, sample_weight=weights
+    )
+    without = compare_with_supervised(SemiSupervisedClassifier(), X, spoiled)
+    assert with_weights.semi_supervised.mean() > without.semi_supervised.mean() + 0.1
+
+
+def test_conformal_sets_of_soft_labels_are_refused_with_a_remedy():
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match="predict_set takes soft labels"):
+        Conformal(SemiSupervisedClassifier()).fit(X, np.eye(3)[y])

@@ -13,6 +13,7 @@ from sklearn.metrics import check_scoring
 from sklearn.utils import _safe_indexing, indexable
 
 from regfactor.core.params import Array, frozen, optional
+from regfactor.fitting.inputs import weights_of_all_rows
 from regfactor.model_selection.folds import LabeledKFold
 from regfactor.model_selection.marked_labels import MarkedLabels, takes_unlabeled_rows
 
@@ -110,6 +111,7 @@ def compare_with_supervised(
     cv: Any = 5,
     supervised: Any = None,
     scoring: Any = None,
+    sample_weight: Any = None,
 ) -> Comparison:
     """Score an estimator on held-out labeled rows, with and without the unlabeled rows in training.
 
@@ -119,13 +121,17 @@ def compare_with_supervised(
         Any semi-supervised classifier or regressor whose `fit` takes unlabeled rows marked in y.
     X, y : table and labels
         Unlabeled rows carry the marker in y that the estimator understands (-1, NaN, None, "", or
-        its `unlabeled`).
+        its `unlabeled`). For a classifier that takes soft labels y may be the matrix of the shares
+        of classes, zeros or NaN in rows without a label; the score is then the mean share of the
+        predicted class.
     cv : int or splitter, default=5
         A number means `LabeledKFold(cv, shuffle=True, random_state=0)`.
     supervised : estimator, default=None
         The twin, fitted to labeled rows alone; by default a clone of the estimator.
     scoring : str or callable, default=None
         As in scikit-learn; by default the estimator's own `score`. Greater is better.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights of rows in the fits and in the scores of held-out ones.
 
     Returns
     -------
@@ -155,24 +161,41 @@ def compare_with_supervised(
         raise ValueError(
             f"cv must be a whole number >= 2 or a splitter such as LabeledKFold(5), got {cv!r}."
         )
-    labels = MarkedLabels.of(y, estimator)
+    shape = np.asarray(y).shape
+    is_soft = not is_regressor(estimator) and len(shape) == 2 and shape[1] > 1
+    if is_soft and scoring is not None:
+        raise ValueError("scoring must be None for soft labels, which have a score of their own.")
+    labels = MarkedLabels.soft(y) if is_soft else MarkedLabels.of(y, estimator)
     X, _ = indexable(X, labels.y)
+    weights = None
+    if sample_weight is not None:
+        weights = weights_of_all_rows(labels.y, sample_weight)
+    stratified = labels.y
+    marker = labels.marker
+    if is_soft:
+        stratified = np.where(labels.labeled, np.nan_to_num(labels.y).argmax(axis=1), -1)
+        marker = -1
     folds = cv
     if isinstance(cv, numbers.Integral):
-        folds = LabeledKFold(int(cv), shuffle=True, random_state=0, unlabeled=labels.marker)
+        folds = LabeledKFold(int(cv), shuffle=True, random_state=0, unlabeled=marker)
     twin = estimator if supervised is None else supervised
     known = labels.labeled
     if supervised is not None and not takes_unlabeled_rows(supervised):
         known = labels.complete  # of several targets none may be missing
-    score = check_scoring(estimator, scoring=scoring)
+    score = share_of_predicted if is_soft else check_scoring(estimator, scoring=scoring)
+
+    def weighted(rows: Array) -> dict[str, Array]:
+        return {} if weights is None else {"sample_weight": weights[rows]}
 
     def tested(model: Any, rows: Array, test: Array, what: str) -> float:
-        fitted = _fitted(clone(model), _safe_indexing(X, rows), labels.of_rows(rows), what)
-        return float(score(fitted, _safe_indexing(X, test), labels.of_rows(test)))
+        training = _safe_indexing(X, rows)
+        fitted = _fitted(clone(model), training, labels.of_rows(rows), weighted(rows), what)
+        new = _safe_indexing(X, test)
+        return float(score(fitted, new, labels.of_rows(test), **weighted(test)))
 
     without = []
     with_unlabeled = []
-    for fold, (train, test) in enumerate(folds.split(X, labels.y)):
+    for fold, (train, test) in enumerate(folds.split(X, stratified)):
         known_rows = train[known[train]]
         without.append(tested(twin, known_rows, test, f"the supervised twin on fold {fold}"))
         with_unlabeled.append(tested(estimator, train, test, f"the estimator on fold {fold}"))
@@ -185,11 +208,23 @@ def compare_with_supervised(
     )
 
 
-def _fitted(model: Any, X: Any, y: Any, what: str) -> Any:
+def share_of_predicted(
+    model: Any,
+    X: Any,
+    shares: Array,
+    sample_weight: Array | None = None,
+) -> float:
+    """Return the mean share that soft labels give to the predicted class: expected accuracy."""
+    places = {name: place for place, name in enumerate(model.classes_.tolist())}
+    codes = [places[name] for name in np.asarray(model.predict(X)).tolist()]
+    return float(np.average(shares[np.arange(len(codes)), codes], weights=sample_weight))
+
+
+def _fitted(model: Any, X: Any, y: Any, weights: dict[str, Array], what: str) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=SELF_TRAINING_WARNING)
-            return model.fit(X, y)
+            return model.fit(X, y, **weights)
     except Exception as error:
         error.add_note(
             f"While fitting {what}, {len(y)} rows. Another twin can be given as supervised=."

@@ -406,6 +406,13 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
         if y is None:
             raise ValueError("Conformal requires y to be passed, but the target y is None.")
         if is_classifier(self.estimator):
+            shape = np.asarray(y).shape
+            if len(shape) == 2 and shape[1] > 1:
+                raise ValueError(
+                    f"y should be a 1d array, got an array of shape {shape}: a soft label is "
+                    "not covered by a set or missed. Give the class of each row, or use "
+                    "SemiSupervisedClassifier, whose predict_set takes soft labels."
+                )
             y = labels_of_rows(y, X, self)
         labels = MarkedLabels.of(y, self.estimator, self.unlabeled)
         if is_classifier(self.estimator):

@@ -41,6 +41,12 @@ class MarkedLabels:
             labels = as_labels(y)
         return MarkedLabels(labels, marker, is_labeled(labels, marker))
 
+    @staticmethod
+    def soft(y: Any) -> MarkedLabels:
+        """Return soft labels, the shares of classes in each row; zeros or NaN without a label."""
+        shares = np.asarray(y, dtype=np.float64)
+        return MarkedLabels(shares, None, np.nan_to_num(shares).any(axis=1))
+
     @property
     def labeled(self) -> Array:
         """Mask of the rows with a label, or with at least one target."""
