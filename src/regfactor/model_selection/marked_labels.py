@@ -45,7 +45,8 @@ class MarkedLabels:
     def soft(y: Any) -> MarkedLabels:
         """Return soft labels, the shares of classes in each row; zeros or NaN without a label."""
         shares = np.asarray(y, dtype=np.float64)
-        return MarkedLabels(shares, None, np.nan_to_num(shares).any(axis=1))
+        known = np.asarray(np.nan_to_num(shares).any(axis=1))
+        return MarkedLabels(shares, None, known)
 
     @property
     def labeled(self) -> Array:
