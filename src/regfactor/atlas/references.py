@@ -163,7 +163,14 @@ def non_negative(X: Array, divergence: str) -> Array:
 
 def sparse_components(X: Array, alpha: float) -> float:
     """Return the objective of scikit-learn's dictionary learning on X', which is its SparsePCA."""
-    _, _, errors = dict_learning(X.T, RANK, alpha=alpha, tol=1e-12, max_iter=2000, random_state=0)
+    _, _, errors = dict_learning(
+        X.T,
+        RANK,
+        alpha=alpha,
+        tol=1e-12,
+        max_iter=2000,
+        random_state=0,
+    )
     return float(errors[-1])
 
 

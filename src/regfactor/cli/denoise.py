@@ -103,7 +103,12 @@ def run(job: Job, path: Path, spans: str) -> None:
         model=model,
     )
     info = {"views": list(views), "columns": dict.fromkeys(names, NUMBER)}
-    job.finish(with_views(table, views, clean), report.page(job, seen), model, info)
+    job.finish(
+        with_views(table, views, clean),
+        report.page(job, seen),
+        model,
+        info,
+    )
 
 
 def with_views(table: Table, views: Sequence[list[str]], clean: Sequence[Any]) -> Any:

@@ -82,7 +82,12 @@ def run(job: Job, path: Path, dimensions: int) -> None:
         model=model,
     )
     info = {"columns": seen.kinds, "dimensions": dimensions}
-    job.finish(with_codes(seen.table, codes), report.page(job, seen), model, info)
+    job.finish(
+        with_codes(seen.table, codes),
+        report.page(job, seen),
+        model,
+        info,
+    )
 
 
 def _shares(model: Any) -> Array:
@@ -118,7 +123,12 @@ def _result(seen: Understood, model: Any, codes: Array) -> list[Any]:
             colors = None
         else:
             colors = seen.frame[groups].astype(object).fillna("missing")
-        svg = cloud(codes[:, 0], codes[:, 1], colors, ("code 1", "code 2"))
+        svg = cloud(
+            codes[:, 0],
+            codes[:, 1],
+            colors,
+            ("code 1", "code 2"),
+        )
         blocks.append(
             Figure(svg, f"Rows by their first two codes{color}. Rows that lie together are alike.")
         )

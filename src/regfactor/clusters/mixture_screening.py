@@ -175,7 +175,12 @@ def _finished(
             R = other.points[0].R
             points.append(density.em(candidate.rows, weights, R, MAX_EM_STEPS))
     points.sort(key=lambda point: -point.log_likelihood)
-    return Candidate(density, candidate.rows, points[:1], fitted(density, data, points[0]))
+    return Candidate(
+        density,
+        candidate.rows,
+        points[:1],
+        fitted(density, data, points[0]),
+    )
 
 
 def choose_number(

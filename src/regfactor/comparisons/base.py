@@ -56,7 +56,13 @@ class KernelMachine(BaseEstimator, abc.ABC):
         return as_kernel(self.kernel, self.gamma, self.degree, self.coef0)
 
     def _inputs(self, X: Any, reset: bool) -> Any:
-        X = validated(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
+        X = validated(
+            self,
+            X,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            reset=reset,
+        )
         if is_sparse(X) and is_pairwise(self.kernel):
             return X.toarray()
         return X

@@ -83,7 +83,12 @@ def basis_of(
         plain = Expansion(None, None, None)
         if features or d <= MOST_FEATURES or n > MOST_ROWS:
             return Basis(X.astype(np.float64, copy=False), False, plain)
-        return Basis(kernel.gram(X).astype(np.float64, copy=False), True, plain, X.T)
+        return Basis(
+            kernel.gram(X).astype(np.float64, copy=False),
+            True,
+            plain,
+            X.T,
+        )
     if isinstance(landmarks, str):
         if landmarks != "auto":
             raise ValueError(

@@ -92,7 +92,14 @@ class Local(Solver):
         size = np.linalg.norm(F.codes, axis=0) * problem.gauge.norm.value(F.C)
         least = SMALLEST_CODE_SHARE * max(size.max(initial=0), 1e-300)
         ridge = PowerPenalty(2.0, 1 / np.maximum(size, least))
-        codes = update_codes(alone, F.codes * rows, F.C, ridge, float(problem.alpha), self.steps)
+        codes = update_codes(
+            alone,
+            F.codes * rows,
+            F.C,
+            ridge,
+            float(problem.alpha),
+            self.steps,
+        )
         ball = UnitBall(problem.gauge.norm)
         C = update_components(data, codes, F.C, ball, float(problem.alpha), self.steps)
         return Factors(codes / rows, C)

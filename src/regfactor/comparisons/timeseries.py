@@ -122,7 +122,12 @@ class HannanRissanen(Forecaster):
     def _fit(self, X: Array) -> None:
         criterion = choose(self.criterion, CRITERIA, "criterion")
         n = X.shape[1]
-        require_not_negative(self, max_order=self.max_order, p=self.p or 0, q=self.q or 0)
+        require_not_negative(
+            self,
+            max_order=self.max_order,
+            p=self.p or 0,
+            q=self.q or 0,
+        )
         orders = range(self.max_order + 1)
         ps = orders if self.p is None else [self.p]
         qs = orders if self.q is None else [self.q]

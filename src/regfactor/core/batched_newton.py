@@ -122,7 +122,12 @@ def improve_columns(
     step of one factor serves the next step of the other.
     """
     values, g, h = at
-    step = layout.solve_columns(D, h, ridge, layout.adjoint(D, g) + ridge[:, None] * B)
+    step = layout.solve_columns(
+        D,
+        h,
+        ridge,
+        layout.adjoint(D, g) + ridge[:, None] * B,
+    )
     step = np.where(np.isfinite(step), step, 0)
     costs = layout.column_sums(values) + _ridge_costs(B, ridge)
     allowed = costs + ALLOWED_RISE[B.dtype.itemsize] * np.abs(costs)

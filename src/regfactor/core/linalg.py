@@ -78,7 +78,13 @@ def top_eigenpairs(G: Array, k: int, lower: bool = True) -> tuple[Array, Array]:
     driver = scipy.linalg.lapack.dsyevr
     if G.dtype == np.float32:
         driver = scipy.linalg.lapack.ssyevr
-    values, vectors, found, _, failed = driver(G, range="I", il=n - k + 1, iu=n, lower=lower)
+    values, vectors, found, _, failed = driver(
+        G,
+        range="I",
+        il=n - k + 1,
+        iu=n,
+        lower=lower,
+    )
     if not failed and found == k:
         return values[:k], vectors
     values, vectors = scipy.linalg.eigh(G, lower=lower, check_finite=False, driver="evd")

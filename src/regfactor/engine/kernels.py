@@ -181,7 +181,12 @@ def solve_rows(table: SparseRows, weights: Array, D: Array, ridge: Array, right:
     if failed:
         # matrices that rounding made indefinite: numpy's solver factorizes them without symmetry
         bad = np.flatnonzero(np.isnan(out).any(axis=1))
-        out[bad] = solve_rows_numpy(*_selected(table, weights, bad), D, ridge, right[bad])
+        out[bad] = solve_rows_numpy(
+            *_selected(table, weights, bad),
+            D,
+            ridge,
+            right[bad],
+        )
     return out
 
 

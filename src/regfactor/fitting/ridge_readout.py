@@ -62,7 +62,12 @@ def ridge_readout(
     projected = U.T @ centered
     square = float(np.square(centered).sum())
     if not len(s) or not square > 0:
-        return RidgeReadout(np.zeros((F.shape[1], Y.shape[1])), intercept, np.inf, -np.inf)
+        return RidgeReadout(
+            np.zeros((F.shape[1], Y.shape[1])),
+            intercept,
+            np.inf,
+            -np.inf,
+        )
     explained = np.square(projected).sum(axis=1)
     rest = max(square - float(explained.sum()), ROUNDING * square)
     strengths = STRENGTHS * s[0] ** 2

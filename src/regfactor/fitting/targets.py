@@ -39,7 +39,12 @@ class Targets:
         Y = as_targets(y)
         check_consistent_length(X, Y)
         table = Y.reshape(len(Y), -1).astype(np.float64)
-        return Targets(table, _column_names(y, table.shape[1]), np.asarray(y).shape, Y.dtype)
+        return Targets(
+            table,
+            _column_names(y, table.shape[1]),
+            np.asarray(y).shape,
+            Y.dtype,
+        )
 
     @property
     def flat(self) -> bool:
@@ -135,7 +140,13 @@ class ForwardModel:
         if self.intercept:
             X = np.column_stack([X, np.ones(len(X))])
             ridge = np.append(ridge, 0.0)
-        return Forward.of(X, self.Y, self.weights, self.potential, np.diag(ridge))
+        return Forward.of(
+            X,
+            self.Y,
+            self.weights,
+            self.potential,
+            np.diag(ridge),
+        )
 
     def check(self, names: list[str]) -> None:
         """Raise where the objective has no minimum along the columns that no ridge penalizes."""

@@ -271,7 +271,12 @@ def _rough_norm(G: Any) -> Callable[[Array], float]:
 
     def norm(e: Array) -> float:
         W = G * e
-        u, s, vt = scipy.sparse.linalg.svds(W, k=1, tol=1e-6, v0=last[0])
+        u, s, vt = scipy.sparse.linalg.svds(
+            W,
+            k=1,
+            tol=1e-6,
+            v0=last[0],
+        )
         last[0] = u[:, 0] if W.shape[0] < W.shape[1] else vt[0]
         return float(s[0])
 

@@ -112,7 +112,13 @@ class ClusterDisplay(Display):
         size = point_size(len(self.labels))
         for g, group in enumerate(groups):
             own = self.points[self.labels == group]
-            scatter(ax, *own.T, color=color_of(g), label=str(group), s=size)
+            scatter(
+                ax,
+                *own.T,
+                color=color_of(g),
+                label=str(group),
+                s=size,
+            )
         if self.centers is not None:
             ax.scatter(
                 *self.centers.T,

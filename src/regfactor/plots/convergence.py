@@ -155,7 +155,15 @@ class ConvergenceDisplay(Display):
             height = (first - lowest) or abs(first) or 1.0
             ax.set_ylim(lowest - 0.25 * height, first + 0.08 * height)
         for name, value, color, up in ends:
-            word(ax, x[-1], value, name, color=color, ha="right", xytext=(0, up))
+            word(
+                ax,
+                x[-1],
+                value,
+                name,
+                color=color,
+                ha="right",
+                xytext=(0, up),
+            )
         ax.set_ylabel("objective")
 
     def _draw_gap(self, ax: Any, x: Any) -> None:
@@ -165,10 +173,27 @@ class ConvergenceDisplay(Display):
         ax.set_yscale("log", nonpositive="mask")
         end = self.relative_gap[-1]
         if end > 0:
-            word(ax, x[-1], end, f"{end:.1e}", color=INK, ha="right", va="top", xytext=(-6, -1))
+            word(
+                ax,
+                x[-1],
+                end,
+                f"{end:.1e}",
+                color=INK,
+                ha="right",
+                va="top",
+                xytext=(-6, -1),
+            )
         if self.tol:
             ax.axhline(self.tol, color=FAINT, zorder=0)
             across = ax.get_yaxis_transform()
-            word(ax, 0, self.tol, "tol", color="0.5", xycoords=across, xytext=(3, 3))
+            word(
+                ax,
+                0,
+                self.tol,
+                "tol",
+                color="0.5",
+                xycoords=across,
+                xytext=(3, 3),
+            )
         ax.set_ylabel("relative gap")
         ax.margins(y=0.25)

@@ -86,15 +86,41 @@ class ConstraintDisplay(Display):
         expected = self._numbers("expected")
         low = target - tolerance
         high = target + tolerance
-        stated = ax.barh(y, high - low, left=low, height=0.6, color=FAINT, label="stated")
+        stated = ax.barh(
+            y,
+            high - low,
+            left=low,
+            height=0.6,
+            color=FAINT,
+            label="stated",
+        )
         ax.plot(target, y, "|", color="0.55", markersize=12, markeredgewidth=1.5)
         missed = self._numbers("violation") > UNMARKED_VIOLATION * tolerance
         edge = np.clip(expected, low, high)
-        ax.hlines(y[missed], edge[missed], expected[missed], color=VERMILION, linewidth=2)
+        ax.hlines(
+            y[missed],
+            edge[missed],
+            expected[missed],
+            color=VERMILION,
+            linewidth=2,
+        )
         colors = np.where(missed, VERMILION, BLUE)
-        dots = ax.scatter(expected, y, color=colors, s=34, zorder=3, label="expected")
+        dots = ax.scatter(
+            expected,
+            y,
+            color=colors,
+            s=34,
+            zorder=3,
+            label="expected",
+        )
         look = {"markerfacecolor": "none", "color": INK, "markersize": 7}
-        (diamonds,) = ax.plot(self._numbers("predicted"), y, "D", label="predicted", **look)
+        (diamonds,) = ax.plot(
+            self._numbers("predicted"),
+            y,
+            "D",
+            label="predicted",
+            **look,
+        )
         self._name(ax, y)
         extremes = np.concatenate([low, high, expected])
         if np.nanmin(extremes) >= -0.1 and np.nanmax(extremes) <= 1.1:
@@ -224,14 +250,35 @@ class EvidenceDisplay(Display):
         ax.scatter(difference, y, color=colors, s=30, zorder=3, label="folds")
         ax.axhline(n - 0.4, color=FAINT, linewidth=0.8)
         ax.hlines(n + 0.2, *self.interval, color=INK, linewidth=2.5)
-        ax.plot(comparison.mean, n + 0.2, "D", color=INK, markersize=8, label="mean")
+        ax.plot(
+            comparison.mean,
+            n + 0.2,
+            "D",
+            color=INK,
+            markersize=8,
+            label="mean",
+        )
         ax.set_yticks([*y, n + 0.2], [*(f"fold {i}" for i in y), "mean, 95 %"])
         ax.set_ylim(n + 0.9, -0.6)
         ax.set_xlabel(f"change of the {comparison.score} by the unlabeled rows")
         look = {"xycoords": ax.get_xaxis_transform(), "fontsize": 9}
         word(ax, 0, 1, "they help", color=BLUE, xytext=(5, 2), **look)
-        word(ax, 0, 1, "they hurt", color=VERMILION, ha="right", xytext=(-5, 2), **look)
-        ax.set_title(textwrap.fill(comparison.verdict, 62), loc="left", fontsize=10, pad=18)
+        word(
+            ax,
+            0,
+            1,
+            "they hurt",
+            color=VERMILION,
+            ha="right",
+            xytext=(-5, 2),
+            **look,
+        )
+        ax.set_title(
+            textwrap.fill(comparison.verdict, 62),
+            loc="left",
+            fontsize=10,
+            pad=18,
+        )
         ax.tick_params(axis="y", length=0)
         ax.spines["left"].set_visible(False)
         low, high = ax.get_xlim()

@@ -127,7 +127,14 @@ class PathDisplay(Display):
         y = self.validation_loss[order]
         if self.standard_error is not None:
             e = self.standard_error[order]
-            ax.fill_between(x, y - e, y + e, color=BLUE, alpha=0.15, linewidth=0)
+            ax.fill_between(
+                x,
+                y - e,
+                y + e,
+                color=BLUE,
+                alpha=0.15,
+                linewidth=0,
+            )
             at = self.validation_loss.argmin()
             limit = self.validation_loss[at] + self.standard_error[at]
             ax.axhline(limit, color=FAINT, zorder=0)
@@ -158,7 +165,15 @@ class PathDisplay(Display):
             text += " (1se)"
             self._mark_best(ax)
         above = ax.get_xaxis_transform()
-        word(ax, self.chosen, 1, text, color=VERMILION, xycoords=above, xytext=(4, -10))
+        word(
+            ax,
+            self.chosen,
+            1,
+            text,
+            color=VERMILION,
+            xycoords=above,
+            xytext=(4, -10),
+        )
         x = self.candidates[where]
         ax.plot(x, self.validation_loss[where], "o", color=VERMILION, markersize=8)
 
@@ -167,4 +182,12 @@ class PathDisplay(Display):
         ax.plot(self.best, low, "o", color=INK, markersize=6, label="best")
         sides = {self.candidates.min(): "left", self.candidates.max(): "right"}
         side = sides.get(self.best, "center")
-        word(ax, self.best, low, f"best: {self.best:.3g}", color=INK, ha=side, xytext=(0, -14))
+        word(
+            ax,
+            self.best,
+            low,
+            f"best: {self.best:.3g}",
+            color=INK,
+            ha=side,
+            xytext=(0, -14),
+        )

@@ -44,7 +44,13 @@ class Forward(Problem[ForwardPoint]):
     @staticmethod
     def of(X: Array, Y: Array, weights: Array, potential: Potential, ridge: Array) -> Forward:
         """Return the problem of targets Y."""
-        return Forward(X, X.T @ (weights[:, None] * Y), weights, potential, ridge)
+        return Forward(
+            X,
+            X.T @ (weights[:, None] * Y),
+            weights,
+            potential,
+            ridge,
+        )
 
     def value(self, W: Array) -> ForwardValue:
         """Return the objective at W, and the size of its terms."""

@@ -258,7 +258,13 @@ class Pattern:
             return gram(self.matrix(entries))
         total = np.zeros((self.shape[1], self.shape[1]), order="F")
         for _, filled in self._filled(entries.astype(np.float64, copy=False)):
-            total = scipy.linalg.blas.dsyrk(1.0, filled.T, beta=1.0, c=total, overwrite_c=True)
+            total = scipy.linalg.blas.dsyrk(
+                1.0,
+                filled.T,
+                beta=1.0,
+                c=total,
+                overwrite_c=True,
+            )
         return total
 
     def grams(self, entries: Array, pairs: Array, block: slice) -> Array:

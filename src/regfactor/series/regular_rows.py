@@ -75,7 +75,12 @@ def _with_missing_rows(table: Any, freq: Any) -> Any:
             )
     elif type(index).__name__ == "DatetimeIndex":
         pandas = importlib.import_module("pandas")
-        whole = pandas.date_range(index[0], index[-1], freq=freq, name=index.name)
+        whole = pandas.date_range(
+            index[0],
+            index[-1],
+            freq=freq,
+            name=index.name,
+        )
     else:
         raise ValueError("freq is the rule of dates, and the times of X are none.")
     outside = index[~index.isin(whole)]

@@ -82,7 +82,13 @@ def _from_pandas(X: Any) -> SeriesRows:
     time = dated[0]
     pandas = importlib.import_module("pandas")
     table = X.drop(columns=time)
-    times = Times("pandas", list(table.columns), pandas.Index(X[time]), len(X), time_name=time)
+    times = Times(
+        "pandas",
+        list(table.columns),
+        pandas.Index(X[time]),
+        len(X),
+        time_name=time,
+    )
     return SeriesRows(table, times)
 
 

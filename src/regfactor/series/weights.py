@@ -49,7 +49,12 @@ class PastErrors:
         total = self.sums[past, ..., steps, :].sum(axis=0)
         count = self.counts[past, ..., steps, :].sum(axis=0)
         mean = np.full(total.shape, np.nan)
-        np.divide(total, count, out=mean, where=np.broadcast_to(count > 0, total.shape))
+        np.divide(
+            total,
+            count,
+            out=mean,
+            where=np.broadcast_to(count > 0, total.shape),
+        )
         return mean
 
 

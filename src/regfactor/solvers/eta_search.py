@@ -342,7 +342,13 @@ def with_slack_used(problem: Convex, point: FactorPoint) -> FactorPoint:
         if length.max() > 1 - SLACK_SHARE:
             continue
         ridge = SLACK_RIDGE * problem.alpha
-        fitted = update_components(data, F.codes * problem.map.diagonal, F.C, SquaredL2(), ridge)
+        fitted = update_components(
+            data,
+            F.codes * problem.map.diagonal,
+            F.C,
+            SquaredL2(),
+            ridge,
+        )
         step = (fitted - F.C)[:, view]
         C = F.C.copy()
         C[:, view] += _longest(F.C[:, view], step, bound) * step

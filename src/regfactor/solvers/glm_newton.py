@@ -173,5 +173,10 @@ def _has_nonnegative_image(A: Array) -> bool:
     lengths = np.linalg.norm(A, axis=1, keepdims=True)
     A = A / np.maximum(lengths, SMALLEST_NORMAL)
     zero = np.zeros(len(A))
-    found = linprog(-A.mean(axis=0), A_ub=-A, b_ub=zero, bounds=(-1, 1))
+    found = linprog(
+        -A.mean(axis=0),
+        A_ub=-A,
+        b_ub=zero,
+        bounds=(-1, 1),
+    )
     return found.x is not None and bool((A @ found.x).mean() > NEGLIGIBLE)

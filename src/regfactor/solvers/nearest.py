@@ -117,7 +117,12 @@ class Centers:
         if not np.isfinite(np.minimum(c, 0).sum()):  # c may be infinite, but not NaN
             raise self._overflow(X)
         dtype = X.dtype if doubt is None else np.dtype(np.float32)
-        scores = Scores(f.astype(dtype), np.ascontiguousarray(f.T, dtype), c.astype(dtype), origin)
+        scores = Scores(
+            f.astype(dtype),
+            np.ascontiguousarray(f.T, dtype),
+            c.astype(dtype),
+            origin,
+        )
         best = np.empty(X.shape[0], dtype)
         if len(f) < MIN_ROW_SEARCH and not is_sparse(X):
             _label_by_columns(X, scores, labels, best, doubt)

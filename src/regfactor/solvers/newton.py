@@ -125,7 +125,13 @@ def _improved_components(problem: Factored, state: NewtonState) -> NewtonState:
     at = _weigh(state.at, weights)
     CB, new = improve_columns(expand, at, fixed, CB, ridge, data.layout)
     new = _weigh(new, None if weights is None else 1 / weights)
-    return replace(state, C=CB[:k], B=CB[k:], at=new, spare=state.at)
+    return replace(
+        state,
+        C=CB[:k],
+        B=CB[k:],
+        at=new,
+        spare=state.at,
+    )
 
 
 def _improved_codes(problem: Factored, state: NewtonState) -> NewtonState:
@@ -146,10 +152,23 @@ def _improved_codes(problem: Factored, state: NewtonState) -> NewtonState:
     codes = np.hstack([state.Phi, state.A]).T
     ridge = _ridge(problem, problem.on_codes, k, len(state.E))
     turned = np.ascontiguousarray(fixed.T)
-    codes, new = improve_columns(expand, _turned(state.at), turned, codes, ridge, data.layout.T)
+    codes, new = improve_columns(
+        expand,
+        _turned(state.at),
+        turned,
+        codes,
+        ridge,
+        data.layout.T,
+    )
     Phi = codes[:k].T
     A = codes[k:].T
-    return replace(state, Phi=Phi, A=A, at=_turned(new), spare=state.at)
+    return replace(
+        state,
+        Phi=Phi,
+        A=A,
+        at=_turned(new),
+        spare=state.at,
+    )
 
 
 def _balanced(problem: Factored, state: NewtonState) -> NewtonState:
@@ -176,7 +195,13 @@ def _balanced(problem: Factored, state: NewtonState) -> NewtonState:
         C = C - share @ E
         A = A + Phi @ share
     F = rebalance(Factors(Phi * root, C))
-    return replace(state, Phi=F.codes / root, C=F.C, A=A, B=B)
+    return replace(
+        state,
+        Phi=F.codes / root,
+        C=F.C,
+        A=A,
+        B=B,
+    )
 
 
 def _objective(problem: Factored, state: NewtonState) -> float:

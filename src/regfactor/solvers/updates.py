@@ -136,7 +136,14 @@ def newton_columns(
     """Minimize over the columns of B in L(D B) + ridge."""
     if data.quadratic:
         Z = data.layout.apply(D, B)
-        return newton_step(data.gradient(Z), data.hessian(Z), D, B, ridge, data.layout)
+        return newton_step(
+            data.gradient(Z),
+            data.hessian(Z),
+            D,
+            B,
+            ridge,
+            data.layout,
+        )
 
     def evaluate(B: Array) -> tuple[Array, Array, Array]:
         values, g, h = data.expansion(data.layout.apply(D, B))

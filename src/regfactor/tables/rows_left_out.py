@@ -99,7 +99,12 @@ def select_by_rows_left_out(
         start = solve_within(here, validation.limits(tol=COMPARED_FIT_TOL), start).point
         F = start.factors.canonical(gauge.power)
         score = Scoring(loss, gauge.per_row(F.codes), alpha)
-        codes = score(rows.seen, F.C, np.zeros(X.shape[1]), clock=validation.clock)
+        codes = score(
+            rows.seen,
+            F.C,
+            np.zeros(X.shape[1]),
+            clock=validation.clock,
+        )
         if search.ended([trial_of(hidden.losses(Factors(codes, F.C)), alpha)]):
             break
         if validation.is_over("alpha", len(search.trials)):

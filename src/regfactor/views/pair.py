@@ -64,7 +64,13 @@ class Products:
         x = Centered.of(X, tables.weights, scale=scale)
         y = Centered.of(Y, tables.weights, scale=scale)
         across = x.values.T @ y.values
-        return cls(x.values.gram(), gram(y.values), across, x.units, y.units)
+        return cls(
+            x.values.gram(),
+            gram(y.values),
+            across,
+            x.units,
+            y.units,
+        )
 
     @classmethod
     @np.errstate(over="ignore", invalid="ignore")  # seen in the squares
@@ -169,7 +175,13 @@ def _about(shift: Array, tables: TablePair) -> tuple[Array, Array]:
         ).T
         if tables.weights is not None:
             block *= np.sqrt(tables.weights[rows])[:, None]
-        G = scipy.linalg.blas.dsyrk(1.0, block.T, beta=1.0, c=G, overwrite_c=True)
+        G = scipy.linalg.blas.dsyrk(
+            1.0,
+            block.T,
+            beta=1.0,
+            c=G,
+            overwrite_c=True,
+        )
     return G[:, -1].copy(), G
 
 
@@ -198,7 +210,12 @@ class CenteredTables:
         """Return the moments of the scores S = XA and T = YB."""
         S = self.X @ A
         T = self.Y @ B
-        return ScoreMoments(self.X.T @ S, self.Y.T @ T, S.T @ T, S.T @ self.Y)
+        return ScoreMoments(
+            self.X.T @ S,
+            self.Y.T @ T,
+            S.T @ T,
+            S.T @ self.Y,
+        )
 
 
 @frozen

@@ -238,7 +238,12 @@ def stacked_ridge(
     if missing.any():
         observed = (~missing).astype(float)
     scaled = x_units.apply(X)
-    targets = Targets(root[:, None] * y_units.apply(Y), root, observed, centered=True)
+    targets = Targets(
+        root[:, None] * y_units.apply(Y),
+        root,
+        observed,
+        centered=True,
+    )
     directions = Directions.of(root[:, None] * scaled, targets)
     if completion is None:
         completion = _principal_completion(directions, x_units, float(weights.sum()))

@@ -190,7 +190,13 @@ def _iterate(problem: Expectation, state: State) -> Iterate[ExpectationPoint]:
     W = np.column_stack([decision.w for decision in state.decisions])
     b = np.array([decision.b for decision in state.decisions])
     labels = state.labels
-    point = ExpectationPoint(W, b - problem.mean @ W, state.values, labels.p, labels.multipliers)
+    point = ExpectationPoint(
+        W,
+        b - problem.mean @ W,
+        state.values,
+        labels.p,
+        labels.multipliers,
+    )
     heat = state.info["temperature"] * state.info["entropy"] * float(problem.free_weights.sum())
     objective = problem.objective(point, state.weights, heat)
     objective += state.offset_ridge * float(b @ b) / 2

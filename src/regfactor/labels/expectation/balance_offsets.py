@@ -25,7 +25,14 @@ def matching_offsets(F: Array, weights: Array, shares: Array) -> Array:
     k = F.shape[1]
     features = np.full((len(F), 1), 1 / total)
     strength = np.full(k, STRENGTH * spread)
-    balance = Statements(features, np.zeros(k, int), np.arange(k), shares, np.zeros(k), strength)
+    balance = Statements(
+        features,
+        np.zeros(k, int),
+        np.arange(k),
+        shares,
+        np.zeros(k),
+        strength,
+    )
     multipliers = np.zeros(k)
     for cooling in range(MAX_COOLINGS):
         dual = LabelDual(F, weights, balance, spread / 2**cooling)

@@ -151,5 +151,12 @@ def bounded_quasi_newton(dual: LabelDual, multipliers: Array, tol: float) -> Exp
     scaled = multipliers / unit
     start = np.concatenate([np.maximum(scaled, 0), np.maximum(-scaled, 0)])
     box: list[Any] = [(0, None)] * (2 * m)
-    found, _, _ = fmin_l_bfgs_b(evaluate, start, bounds=box, maxiter=2000, factr=10.0, pgtol=tol)
+    found, _, _ = fmin_l_bfgs_b(
+        evaluate,
+        start,
+        bounds=box,
+        maxiter=2000,
+        factr=10.0,
+        pgtol=tol,
+    )
     return dual.at(unit * (found[:m] - found[m:]))

@@ -119,7 +119,14 @@ class Statements:
     def none(rows: int) -> Statements:
         """Return no statements about a number of rows."""
         zero = np.zeros(0)
-        return Statements(np.zeros((rows, 0)), np.zeros(0, int), np.zeros(0, int), zero, zero, zero)
+        return Statements(
+            np.zeros((rows, 0)),
+            np.zeros(0, int),
+            np.zeros(0, int),
+            zero,
+            zero,
+            zero,
+        )
 
     def __len__(self) -> int:
         return len(self.target)

@@ -85,7 +85,12 @@ class KernelRegression:
             tangent = self.kernel.gram(Z[rows], self.references)[1]  # one for all targets
             for some in gen_batches(len(self.b), max(HELD_NUMBERS // self.references.size, 1)):
                 alpha = self.alpha[:, some]
-                out[rows, some] = self.kernel.derivatives(tangent, alpha, Z[rows], self.references)
+                out[rows, some] = self.kernel.derivatives(
+                    tangent,
+                    alpha,
+                    Z[rows],
+                    self.references,
+                )
         return out
 
 

@@ -47,8 +47,19 @@ class TargetsOfInputs:
     def __call__(self, X: Array) -> Array:
         """Return z(x) of every row."""
         unknown = np.full((len(X), len(self.mean)), np.nan)
-        problem = Reverse(X, unknown, np.ones(len(X)), self.potential, self.intercept)
-        task = ColumnTask.of_targets(problem, self.components, np.ones(len(X), bool), None)
+        problem = Reverse(
+            X,
+            unknown,
+            np.ones(len(X)),
+            self.potential,
+            self.intercept,
+        )
+        task = ColumnTask.of_targets(
+            problem,
+            self.components,
+            np.ones(len(X), bool),
+            None,
+        )
         start = np.repeat(self.mean[:, None], len(X), axis=1)
         found = task.minimized(task.best_start(start, self.mean))
         return np.clip(found.T, self.low, self.high)

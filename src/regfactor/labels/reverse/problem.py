@@ -170,7 +170,12 @@ class Reverse(Problem[ReversePoint]):
             counted = self.weights > 0
             return float(self.weights[counted] @ self.divergences(T)[counted])
         root = scipy.linalg.cholesky(point.covariance, lower=True, check_finite=False)
-        R = scipy.linalg.solve_triangular(root, (self.X - T).T, lower=True, check_finite=False)
+        R = scipy.linalg.solve_triangular(
+            root,
+            (self.X - T).T,
+            lower=True,
+            check_finite=False,
+        )
         log_determinant = 2 * float(np.log(np.diag(root)).sum())
         scaled = scipy.linalg.cho_solve((root, True), self.prior, check_finite=False)
         penalty = float(np.trace(scaled))

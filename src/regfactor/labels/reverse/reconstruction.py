@@ -90,13 +90,27 @@ class ColumnTask:
             D = scipy.linalg.solve_triangular(root, D, lower=True)
             X = scipy.linalg.solve_triangular(root, X, lower=True)
             offset = scipy.linalg.solve_triangular(root, offset, lower=True)
-        return ColumnTask(problem, D, X, np.ones((1, 1)), offset, ~problem.known[rows].T)
+        return ColumnTask(
+            problem,
+            D,
+            X,
+            np.ones((1, 1)),
+            offset,
+            ~problem.known[rows].T,
+        )
 
     @staticmethod
     def of_components(problem: Reverse, D: Array, X: Array, w: Array) -> ColumnTask:
         """Return the task of finding U: D = [Z, 1]."""
         free = np.ones((D.shape[1], X.shape[1]), bool)
-        return ColumnTask(problem, D, X, w[:, None], np.zeros((1, 1)), free)
+        return ColumnTask(
+            problem,
+            D,
+            X,
+            w[:, None],
+            np.zeros((1, 1)),
+            free,
+        )
 
     @property
     def layout(self) -> Dense | PartlyFixed:

@@ -121,7 +121,12 @@ class KernelForm:
             length = float(np.exp(theta[-1]))
         if self.is_mixed:
             share = float(1 / (1 + np.exp(-theta[width + 1])))
-        return Hyperparameters(np.exp(theta[:width]), float(np.exp(theta[width])), share, length)
+        return Hyperparameters(
+            np.exp(theta[:width]),
+            float(np.exp(theta[width])),
+            share,
+            length,
+        )
 
 
 @frozen

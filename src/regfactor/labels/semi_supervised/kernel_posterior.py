@@ -178,7 +178,12 @@ def inducing_posterior(at: Hyperparameters, data: TargetRows, inducing: Array) -
         quadratic,
         at.noise,
     )
-    to_dual = scipy.linalg.solve_triangular(L, np.eye(len(L)), lower=True, check_finite=False)
+    to_dual = scipy.linalg.solve_triangular(
+        L,
+        np.eye(len(L)),
+        lower=True,
+        check_finite=False,
+    )
     inner = np.eye(len(L)) - at.noise * covariance[:-1, :-1]
     return KernelPosterior(
         at,

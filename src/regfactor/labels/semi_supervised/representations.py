@@ -203,7 +203,12 @@ class Representations:
         if not len(kept):
             kept = np.zeros(1, int)
         scales = deviation[kept]
-        factor = np.divide(1.0, scales, out=np.zeros(len(kept)), where=scales > 0)
+        factor = np.divide(
+            1.0,
+            scales,
+            out=np.zeros(len(kept)),
+            where=scales > 0,
+        )
         X = X[:, kept]
         mean = mean[kept]
         is_wide = len(kept) > MAX_COLUMNS
@@ -333,7 +338,12 @@ def _of_sparse(X: Any, weights: Array) -> Representations:
     kept = np.flatnonzero(sizes > 0)
     if not len(kept):
         kept = np.zeros(1, int)
-    factor = np.divide(1.0, sizes[kept], out=np.zeros(len(kept)), where=sizes[kept] > 0)
+    factor = np.divide(
+        1.0,
+        sizes[kept],
+        out=np.zeros(len(kept)),
+        where=sizes[kept] > 0,
+    )
     shares = weights / weights.sum()
     scaled = X[:, kept] @ scipy.sparse.diags_array(factor)
     mean = scaled.T @ shares
@@ -347,7 +357,12 @@ def _of_sparse(X: Any, weights: Array) -> Representations:
         return scaled.T @ weighted - np.outer(mean, weighted.sum(axis=0))
 
     axes = _randomized_axes(apply, adjoint, len(kept))
-    means = np.divide(mean, factor, out=np.zeros(len(kept)), where=factor > 0)
+    means = np.divide(
+        mean,
+        factor,
+        out=np.zeros(len(kept)),
+        where=factor > 0,
+    )
     return Representations(None, kept, means, factor, None, axes, None, True)
 
 

@@ -214,7 +214,12 @@ def lag_sums(W: Array, q: int) -> Array:
     """
     n = W.shape[1] // (q + 1)
     _, s, Vt = np.linalg.svd(W, full_matrices=False)
-    K = ((Vt.T * s) @ Vt).reshape(q + 1, n, q + 1, n)
+    K = ((Vt.T * s) @ Vt).reshape(
+        q + 1,
+        n,
+        q + 1,
+        n,
+    )
     kappa = np.zeros((q + 1, n, n))
     for d in range(q + 1):
         for j in range(q + 1 - d):

@@ -91,7 +91,19 @@ def truncated_draws(
     """Return quantiles of distributions that do not leave their bounds, at given shares."""
     grid = (np.arange(4 * N_NODES) + 0.5) / (4 * N_NODES)
     residuals = scores.quantiles(grid)
-    below = np.interp((low - means) / deviations, residuals, grid, left=0.0, right=1.0)
-    until = np.interp((high - means) / deviations, residuals, grid, left=0.0, right=1.0)
+    below = np.interp(
+        (low - means) / deviations,
+        residuals,
+        grid,
+        left=0.0,
+        right=1.0,
+    )
+    until = np.interp(
+        (high - means) / deviations,
+        residuals,
+        grid,
+        left=0.0,
+        right=1.0,
+    )
     shares = below + shares * (until - below)
     return np.clip(means + deviations * scores.quantiles(shares), low, high)

@@ -96,7 +96,12 @@ def fit_low_rank(Z: Array, weights: Array, strength: LowRankStrength | None) -> 
     if strength is None:
         observed = ~np.isnan(Z)
         offsets = weights @ np.where(observed, Z, 0.0) / np.maximum(weights @ observed, 1e-300)
-        return LowRankFit(np.empty((0, Z.shape[1])), np.empty(0), offsets, 0.0)
+        return LowRankFit(
+            np.empty((0, Z.shape[1])),
+            np.empty(0),
+            offsets,
+            0.0,
+        )
     problem = stated(Z, weights, strength.alpha)
     point = solve_within(problem, Limits(tol=FIT_TOL)).point
     factors = rebalance(point.factors, TINY_ATOM).with_unit_rows()

@@ -193,7 +193,15 @@ def _scoring_at(
     if point.coefficients is not None:
         intercept = point.coefficients[0].astype(table.dtype)
     rotation = np.eye(k, dtype=table.dtype)
-    scoring = RowScoring(inputs.observation, F.C[:k], intercept, ridge, m > 0, first, rotation)
+    scoring = RowScoring(
+        inputs.observation,
+        F.C[:k],
+        intercept,
+        ridge,
+        m > 0,
+        first,
+        rotation,
+    )
     return scoring, start
 
 
