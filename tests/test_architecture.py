@@ -41,7 +41,7 @@ LAYERS = [  # a package imports from its own layer and the earlier ones
     {"solvers"},
     {"fitting"},
     FAMILIES,
-    {"model_selection", "datasets", "comparisons"},
+    {"model_selection", "datasets", "comparisons", "inference"},
     {"baselines", "atlas", "plots", "saving", "sktime", "nixtla", "versions"},
     {"report"},
     {"cli"},

@@ -17,6 +17,7 @@ from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.loop import Limits, Solution, Status
 from regfactor.core.params import Array, UnsupportedProblem, choose, is_option, warn
 from regfactor.fitting.base import Choice, Estimator, Run
+from regfactor.fitting.calibrated_entries import EntryCalibration
 from regfactor.fitting.dispersion import with_thetas
 from regfactor.fitting.inputs import (
     ColumnUnits,
@@ -33,6 +34,7 @@ from regfactor.fitting.inputs import (
     weigh_columns,
     weigh_rows,
 )
+from regfactor.fitting.leverage import HeldOutEntries
 from regfactor.fitting.noise import (
     NOISE,
     gradient_size,
@@ -222,6 +224,8 @@ class FactorEstimator(FactorTransformer, abc.ABC):
     mixed = False  # whether frames with categories are accepted
     scale = False  # whether columns are measured in units of their deviations
     _column_units: ColumnUnits | None = None
+    _held_out: HeldOutEntries | None = None  # as the fit predicted them, where it held some out
+    _calibration: EntryCalibration | None = None  # found when an interval is asked for
 
     def _read(self, X: Any, sample_weight: Any = None, entry_weight: Any = None, /) -> TableInputs:
         self._noise = None
@@ -443,8 +447,11 @@ class FactorEstimator(FactorTransformer, abc.ABC):
             self.components_ = self._column_units.components(self._components)
             self.intercept_ = self._column_units.values(self._intercept)
         self._n_features_out = len(self.components_)
+        self._held_out = None
+        self._calibration = None
         if choice.selection is not None:
             self._keep(choice.selection)
+            self._held_out = choice.selection.held_out
         return published
 
     def _rescored(

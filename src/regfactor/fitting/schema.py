@@ -135,6 +135,11 @@ class Schema:
         return center, unit
 
     @property
+    def spans(self) -> list[slice]:
+        """The encoded columns of each original one."""
+        return _spans(self.codecs)
+
+    @property
     def originals(self) -> Array:
         """The position of the original column of each encoded one."""
         widths = [len(codec.features) for codec in self.codecs]

@@ -109,6 +109,14 @@ class Scoring:
             weights = weights * entries.data
         return scipy.sparse.csr_array((weights, X.indices, X.indptr), shape=X.shape)
 
+    def strengths(self, width: int) -> Array:
+        """Return the ridge of each code, zero where the penalty is none."""
+        if self.penalty.ridge is None:
+            return np.zeros(width)
+        scale = np.broadcast_to(np.asarray(self.scale, np.float64), width)
+        scaled = 2 * self.alpha * self.penalty.rows(np.eye(width))
+        return scaled / np.square(np.where(scale > 0, scale, 1))
+
     def debiased(self) -> Scoring:
         """Return the same scoring with almost no penalty."""
         return replace(self, penalty=SquaredL2(), alpha=TINY_RIDGE)

@@ -13,6 +13,7 @@ from regfactor.core.factors import TINY_ATOM, FactorPoint, Factors, rebalance
 from regfactor.core.loop import Clock, Limits
 from regfactor.core.params import Array, UnsupportedProblem, warn
 from regfactor.fitting.fallback import CONSTANT_COLUMNS, CannotSelect
+from regfactor.fitting.leverage import HeldOutEntries, leverages_at, places_of, values_at
 from regfactor.fitting.scoring import TINY_RIDGE, Scoring
 from regfactor.penalties import SquaredL2
 from regfactor.problems import Convex, Data, Factored
@@ -53,6 +54,7 @@ class Selection:
     of: str
     trials: list[Trial]
     best: Trial
+    held_out: HeldOutEntries | None = None  # as the one taken predicted them
 
 
 @dataclass(frozen=True)
@@ -130,9 +132,11 @@ def select_alpha(
         trials = _Refits()
         search = Search(MIN_REFIT_GAIN)
     start = None
+    points = {}
     for alpha in alphas.tolist():
         here = fitted.at(alpha)
         start = solve_within(here, validation.limits(tol=COMPARED_FIT_TOL), start).point
+        points[alpha] = start
         if search.ended(trials(here, held, start)):
             break
         if validation.is_over("alpha", len(search.trials)):
@@ -140,7 +144,49 @@ def select_alpha(
     chosen = search.choice(rule)
     if isinstance(trials, _Refits):
         trials.warn_if_worse(chosen)
-    return Selection("alphas", search.trials, chosen)
+    found = None
+    if chosen.rank is None:  # refitted factors are cross-fitted where intervals are asked for
+        found = _held_out(fitted.at(chosen.value), held, points[chosen.value], chosen)
+    return Selection("alphas", search.trials, chosen, found)
+
+
+def _held_out(problem: Convex, held: Data, point: FactorPoint, chosen: Trial) -> HeldOutEntries:
+    """Return held-out entries as the candidate that was taken predicts them."""
+    point, score = _as_published(problem, point, chosen)
+    F = point.factors
+    data = problem.data
+    rows = problem.map.diagonal
+    if np.ndim(rows):  # rows of any weight are scored alike
+        data = data.weighted(np.square(rows).ravel())
+    cells = places_of(held)
+    z = values_at(held, replace(problem, data=held).predictor(F, point.coefficients), cells)
+    leverage = leverages_at(
+        data,
+        problem.predictor(F, point.coefficients),
+        F.C,
+        score.strengths(F.rank),
+        cells,
+    )
+    x = values_at(held, held.collect(lambda t: t.x), cells)
+    return HeldOutEntries(*cells, x, z, leverage)
+
+
+def _as_published(
+    problem: Convex,
+    point: FactorPoint,
+    chosen: Trial,
+) -> tuple[FactorPoint, Scoring]:
+    """Return a point with the codes that its candidate publishes, and how these are scored."""
+    loss = problem.data.terms[0].loss  # not used, since the data hold their losses themselves
+    score = Scoring(loss, SquaredL2(), 1.0)
+    F = rebalance(point.factors, TINY_ATOM).with_unit_rows()
+    if chosen.prior is not None:
+        kept = with_prior(problem, point, chosen.prior)
+        return kept, score.with_prior(deviations(problem, F), chosen.prior)
+    if not F.rank:
+        return replace(point, factors=F), score
+    penalty = problem.gauge.per_row(F.codes)
+    return replace(point, factors=F), replace(score, penalty=penalty, alpha=problem.alpha)
 
 
 def select_prior(problem: Convex, max_rank: int | None, validation: Validation) -> Selection:
@@ -300,14 +346,22 @@ def with_prior(problem: Convex, point: FactorPoint, strength: float) -> FactorPo
     F = rebalance(point.factors, TINY_ATOM).with_unit_rows()
     if not F.rank:
         return point
+    loss = problem.data.terms[0].loss  # not used, since the data hold their losses themselves
+    score = Scoring(loss, SquaredL2(), 1.0).with_prior(deviations(problem, F), strength)
+    return _rescored(problem, replace(point, factors=F), score)
+
+
+def _rescored(problem: Convex, point: FactorPoint, score: Scoring) -> FactorPoint:
+    """Return a point with the codes of its rows scored anew, its components being fixed."""
+    F = point.factors
+    if not F.rank:
+        return point
     data = problem.data
     rows = problem.map.diagonal
     if np.ndim(rows):  # rows of any weight are scored alike
         data = data.weighted(np.square(rows).ravel())
     if problem.design is not None and point.coefficients is not None:
         data = data.shifted(problem.design.D, point.coefficients)
-    loss = data.terms[0].loss  # not used, since the data hold their losses themselves
-    score = Scoring(loss, SquaredL2(), 1.0).with_prior(deviations(problem, F), strength)
     codes = score.of_data(data, F.C, F.codes * rows) / rows
     return FactorPoint(Factors(codes, F.C), point.coefficients)
 

@@ -13,7 +13,7 @@ from regfactor.core.factors import Factors
 from regfactor.core.loop import Limits, Solution
 from regfactor.core.params import Array, UnsupportedProblem, is_option, warn
 from regfactor.fitting.base import Choice, Run
-from regfactor.fitting.factor_estimator import TABLE_CONSTRAINTS, FactorEstimator, TableInputs
+from regfactor.fitting.factor_estimator import TABLE_CONSTRAINTS, TableInputs
 from regfactor.fitting.parameters import AUTO, COUNT, NON_NEGATIVE
 from regfactor.fitting.selection import select_rank
 from regfactor.losses import Loss
@@ -21,9 +21,10 @@ from regfactor.losses.bregman import Bregman
 from regfactor.penalties import Free, Gauge, OneHot, Penalty, SquaredL2, induced
 from regfactor.problems import Convex, Data, Factored
 from regfactor.problems.convex import NEGATIVE_REMEDY
+from regfactor.tables.intervals import CompletionIntervals
 
 
-class FactorModel(FactorEstimator):
+class FactorModel(CompletionIntervals):
     """min over Phi, C of sum of observed w f((Phi C)_ij; x_ij) + alpha R(Phi, C): any parts.
 
     The model is convex, solved to its global optimum and certified when R is a gauge

@@ -17,7 +17,6 @@ from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.factor_estimator import (
     LOSS_OPTIONS,
     TABLE_CONSTRAINTS,
-    FactorEstimator,
     TableInputs,
 )
 from regfactor.fitting.inputs import as_float_table, weigh_columns
@@ -28,9 +27,10 @@ from regfactor.penalties import Trace
 from regfactor.problems import Convex
 from regfactor.problems.data import FILLER
 from regfactor.problems.layout import Pattern
+from regfactor.tables.intervals import CompletionIntervals
 
 
-class RobustSubspace(FactorEstimator):
+class RobustSubspace(CompletionIntervals):
     """min over Z, S of sum f(z_ij + s_ij; x_ij) + beta |S|_1 + alpha |Z|_tr: with outliers.
 
     S is eliminated: with the squared loss what is left is the Huber loss. With `loss=None` the fit

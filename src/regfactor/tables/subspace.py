@@ -13,10 +13,11 @@ from regfactor.fitting.parameters import AUTO, COUNT, NOISE_OPTION, POSITIVE
 from regfactor.norms import as_norm
 from regfactor.penalties import Rows, Trace
 from regfactor.problems import Convex
+from regfactor.tables.draws import CompletionDraws
 from regfactor.tables.rows_left_out import select_by_rows_left_out
 
 
-class ConvexSubspace(FactorEstimator):
+class ConvexSubspace(CompletionDraws):
     """min over Z, b of sum of observed w f(z_ij + b_j; x_ij / u_j) + alpha |Z|_tr, at its optimum.
 
     The trace norm finds the rank by itself, NaN entries are left out of the sum, and the fit comes

@@ -1,0 +1,203 @@
+"""Completed tables drawn from the predictive distribution, for multiple imputation."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from regfactor.core.params import Array, require_count
+from regfactor.fitting.calibrated_entries import LARGEST_LINK_VARIANCE
+from regfactor.fitting.columns import Codec, Line, Number, OneHot, Steps
+from regfactor.fitting.inputs import as_float_table, filled
+from regfactor.fitting.leverage import code_covariances
+from regfactor.fitting.predictive import predictive
+from regfactor.fitting.side_by_side import with_missing_as_nan
+from regfactor.losses import Squared
+from regfactor.problems import Data
+from regfactor.tables.factor_analysis import FactorAnalysis
+from regfactor.tables.intervals import CompletionIntervals, level_shares
+
+FIRST_EM_STEPS = 100  # from the published components
+# up to which small factors are added: a relation that predicts little may be the one in question
+MAX_FACTORS = 20
+DRAW_EM_STEPS = 40  # from those of the whole table to those of a bootstrap of its rows
+
+
+class CompletionDraws(CompletionIntervals):
+    """A model of a table whose missing entries can be drawn."""
+
+    def sample(self, X: Any, n_draws: int = 20, random_state: Any = None) -> list[Any]:
+        """Return completed tables whose missing entries are drawn from their distribution.
+
+        Codes are drawn from their posterior given the observed entries of the row: exactly under
+        the squared loss, by Laplace's method under others. Entries are drawn by the distribution of
+        their loss about the predictor. Where X is the training table, every draw has components of
+        its own, fitted to a bootstrap of its rows, so that what is drawn varies as much as it is
+        unknown, and `regfactor.inference.pool` gives valid intervals.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, frame} of shape (n_samples, n_features)
+            The training table or new rows.
+        n_draws : int, default=20
+        random_state : int, RandomState instance or None, default=None
+            None takes that of the estimator.
+
+        Returns
+        -------
+        list of n_draws tables like X
+        """
+        check_is_fitted(self)
+        require_count(self, n_draws=n_draws)
+        if random_state is None:
+            random_state = self.random_state
+        seed = check_random_state(random_state).randint(2**31 - 1)
+        random = np.random.default_rng(seed)
+        table = with_missing_as_nan(self._new_rows(X)).astype(np.float64)
+        if self._is_normal and len(self._components):
+            drawn = self._normal_draws(table, n_draws, random)
+        else:
+            drawn = self._draws(X, table, n_draws, random)
+        return [self._completed(X, values) for values in drawn]
+
+    @property
+    def _is_normal(self) -> bool:
+        """Whether every column is a number under the squared loss."""
+        squared = all(isinstance(part, Squared) for _, part in self._loss_parts)
+        numbers = self._schema is None or not self._labels()
+        return squared and numbers
+
+    def _normal_draws(self, X: Array, n_draws: int, random: np.random.Generator) -> list[Array]:
+        n = len(self.codes_)
+        learned = X[~np.isnan(X).all(axis=1)]
+        own = X.shape[0] == n
+        # what the penalty took off is added to the sizes of the components again
+        sizes = (self._sizes + self.alpha_) / np.sqrt(n)
+        C = self._components.astype(np.float64) * sizes[:, None]
+        explained = np.square(C).sum(axis=0)
+        total = explained + self._calibrated_noise(learned if own else None)
+        start = FactorAnalysis(C, self._intercept.astype(np.float64), total - explained)
+        if own:
+            start = start.extended(min(X.shape[1] - 1, MAX_FACTORS), random)
+            start = start.fitted(learned, np.ones(len(learned)), FIRST_EM_STEPS)
+        draws = []
+        for _ in range(n_draws):
+            model = start
+            if own:
+                counts = random.multinomial(len(learned), np.full(len(learned), 1 / len(learned)))
+                model = start.fitted(learned, counts.astype(float), DRAW_EM_STEPS)
+            draws.append(model.draw(X, random))
+        return draws
+
+    def _calibrated_noise(self, X: Array | None) -> Array:
+        """Return a first guess of the noise of columns, from held-out entries or their spread."""
+        if self._held_out is not None:
+            return self._calibrated(None).noise
+        if X is None:
+            raise ValueError(
+                "No entries were held out in the fit, since alpha was given: call `sample` with "
+                f"the training table of {len(self.codes_)} rows, or fit with alpha='auto'.",
+            )
+        return np.maximum(np.nanvar(X, axis=0) / 2, np.finfo(float).tiny)
+
+    def _draws(
+        self,
+        X: Any,
+        table: Array,
+        n_draws: int,
+        random: np.random.Generator,
+    ) -> list[Array]:
+        """Return draws by Laplace's method, with components by refits to bootstraps."""
+        noise = self._calibrated(X).noise
+        own = len(table) == len(self.codes_)
+        draws = []
+        for _ in range(n_draws):
+            model: CompletionDraws = self
+            if own:
+                model = self._bootstrapped(X, len(table), random)
+            draws.append(model._laplace_draw(table, noise, random))
+        return draws
+
+    def _bootstrapped(self, X: Any, n: int, random: np.random.Generator) -> CompletionDraws:
+        model = clone(self)
+        model.set_params(alpha=self.alpha_, random_state=int(random.integers(2**31 - 1)))
+        counts = random.multinomial(n, np.full(n, 1 / n))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a refit; the fit itself reported its own
+            return model.fit(X, sample_weight=counts)
+
+    def _laplace_draw(self, X: Array, noise: Array, random: np.random.Generator) -> Array:
+        """Return one draw of all cells in the units of the problem."""
+        codes = self._codes_of(X).astype(np.float64)
+        Z = codes @ self._components + self._intercept
+        residual = np.zeros(X.shape[1], bool)
+        for at, part in self._loss_parts:
+            residual[at] = part.of_residual
+        dispersion = float(noise[residual].mean()) if residual.any() else 1.0
+        Z = Z + self._predictor_noise(X, Z, dispersion, random)
+        out = np.empty_like(Z)
+        for at, part in self._loss_parts:
+            z = Z[:, at]
+            if part.of_residual:
+                out[:, at] = z + random.normal(size=z.shape) * np.sqrt(noise[at])
+            else:
+                entries = predictive(part, z, np.zeros_like(z), np.ones_like(z))
+                out[:, at] = entries.quantile(random.random(z.shape))
+        predicted = np.empty_like(Z)
+        for at, part in self._loss_parts:
+            predicted[:, at] = part.predict(Z[:, at])
+        for codec, at in self._labels():
+            out[:, at] = _drawn_levels(codec, level_shares(codec, predicted[:, at]), random)
+        return out
+
+    def _predictor_noise(
+        self,
+        X: Array,
+        Z: Array,
+        dispersion: float,
+        random: np.random.Generator,
+    ) -> Array:
+        """Return draws of phi C about its mean."""
+        out = np.zeros_like(Z)
+        seen = np.flatnonzero(~np.isnan(X).all(axis=1))
+        C = self._components.astype(np.float64)
+        if not len(C) or not len(seen):
+            return out
+        score = self._required_score()
+        weights = np.broadcast_to(np.asarray(score.weight, np.float64), X.shape)
+        data = Data.of(X[seen], score.loss, weights[seen])
+        for rows, covariances in code_covariances(data, Z[seen], C, score.strengths(len(C))):
+            roots = np.linalg.cholesky(covariances)
+            moved = np.einsum("ikl,il->ik", roots, random.normal(size=(len(rows), len(C))))
+            noise = moved @ C
+            size = np.sqrt(np.einsum("ikl,kj,lj->ij", covariances, C, C))
+            limit = np.sqrt(LARGEST_LINK_VARIANCE)
+            out[seen[rows]] = noise * np.minimum(1, limit / np.maximum(size, 1e-12))
+        return out * np.sqrt(dispersion)
+
+    def _completed(self, X: Any, values: Array) -> Any:
+        """Return the user's table with its missing entries taken from drawn values."""
+        if self._schema is not None:
+            return self._schema.decode(values, X)
+        table = as_float_table(self, X, None, reset=False)
+        if self._column_units is not None:
+            values = self._column_units.values(values)
+        return filled(X, table, values.astype(table.dtype))
+
+
+def _drawn_levels(codec: Codec, shares: Array, random: np.random.Generator) -> Array:
+    """Return encoded cells whose levels are drawn by their probabilities."""
+    uniform = random.random((len(shares), 1))
+    positions = (np.cumsum(shares, axis=1) < uniform).sum(axis=1)
+    positions = np.minimum(positions, shares.shape[1] - 1)
+    if isinstance(codec, OneHot):
+        return np.eye(shares.shape[1])[positions]
+    if isinstance(codec, Steps):
+        return (positions[:, None] > np.arange(shares.shape[1] - 1)).astype(float)
+    assert isinstance(codec, Line) and not isinstance(codec, Number)
+    return positions[:, None].astype(float)

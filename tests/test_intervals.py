@@ -1,0 +1,283 @@
+"""How sure is a filled entry: intervals, sets of levels, draws, and estimates pooled over draws."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+import scipy.stats
+
+from regfactor import ConvexSubspace, FactorModel, RobustSubspace, SubspaceImputer
+from regfactor.fitting.leverage import leverages
+from regfactor.fitting.predictive import predictive
+from regfactor.inference import pool
+from regfactor.losses import Logistic, NegativeBinomial, Poisson, Squared
+from regfactor.penalties import Trace
+from regfactor.problems import Data
+from regfactor.tables.factor_analysis import FactorAnalysis
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+def tables(seed=0, n=200, d=12, noise=0.5, missing=0.2):
+    """A table and the same with missing entries."""
+    random = rng(seed)
+    truth = random.normal(size=(n, 3)) @ random.normal(size=(3, d))
+    truth = (truth + noise * random.normal(size=(n, d))) * np.geomspace(0.1, 100, d) + 5
+    return truth, np.where(random.random((n, d)) < missing, np.nan, truth)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ConvexSubspace(random_state=0),
+        ConvexSubspace(alpha=8.0),
+        ConvexSubspace("huber", random_state=0),
+        SubspaceImputer(random_state=0),
+        RobustSubspace(fit_intercept=True),
+        FactorModel(gauge=Trace(), alpha=8.0),
+        FactorModel(rank=4, alpha=1.0, random_state=0),
+    ],
+    ids=str,
+)
+def test_intervals_cover_missing_entries_as_often_as_they_say(model):
+    truth, X = tables()
+    model.fit(X)
+    missing = np.isnan(X)
+    shares = []
+    for level in (0.5, 0.9):
+        lower, upper = model.complete_interval(X, level)
+        assert (lower[missing] < upper[missing]).all()
+        np.testing.assert_array_equal(lower[~missing], X[~missing])
+        shares.append(((lower <= truth) & (truth <= upper))[missing].mean())
+    assert 0.4 < shares[0] < 0.7 and 0.84 < shares[1] <= 0.99
+    completed = model.complete(X)
+    lower, upper = model.complete_interval(X, 0.9)
+    np.testing.assert_allclose((lower + upper)[missing] / 2, completed[missing], rtol=1e-6)
+
+
+def test_new_rows_have_intervals_that_widen_with_what_is_missing():
+    truth, X = tables(1, n=300)
+    model = ConvexSubspace(debias="prior", random_state=0).fit(X[:200])
+    lower, upper = model.complete_interval(X[200:])
+    missing = np.isnan(X[200:])
+    covered = ((lower <= truth[200:]) & (truth[200:] <= upper))[missing].mean()
+    assert 0.8 < covered < 0.99
+    row = truth[:1].copy()
+    row[0, 0] = np.nan
+    widths = []
+    for known in (11, 6, 0):
+        seen = row.copy()
+        seen[0, 1 + known :] = np.nan
+        low, high = model.complete_interval(seen)
+        widths.append(high[0, 0] - low[0, 0])
+    assert widths[0] < widths[1] < widths[2]
+
+
+def test_without_entries_held_out_new_rows_ask_for_the_training_table():
+    _, X = tables(2, n=80)
+    model = ConvexSubspace(alpha=5.0).fit(X)
+    with pytest.raises(ValueError, match="training table of 80 rows first"):
+        model.complete_interval(X[:5])
+    model.complete_interval(X)
+    model.complete_interval(X[:5])
+    with pytest.raises(ValueError, match="debias='prior'"):
+        ConvexSubspace(alpha=5.0, debias=True).fit(X).complete_interval(X)
+    with pytest.raises(ValueError, match="level"):
+        model.complete_interval(X, level=1.5)
+
+
+def test_units_of_a_column_scale_its_intervals():
+    _, X = tables(3, n=80)
+    factors = np.ones(12)
+    factors[4] = 1000.0
+    one = ConvexSubspace(random_state=0).fit(X).complete_interval(X)
+    other = ConvexSubspace(random_state=0).fit(X * factors).complete_interval(X * factors)
+    for a, b in zip(one, other, strict=True):
+        np.testing.assert_allclose(a * factors, b, rtol=1e-6)
+
+
+def test_sparse_tables_have_intervals_too():
+    _, X = tables(4, n=60)
+    rows, columns = np.nonzero(~np.isnan(X))
+    sparse = scipy.sparse.csr_array((X[rows, columns], (rows, columns)), shape=X.shape)
+    lower, upper = ConvexSubspace(random_state=0).fit(sparse).complete_interval(sparse)
+    assert (lower <= upper).all() and lower.shape == X.shape
+
+
+def mixed_frame(seed=5, n=300):
+    random = rng(seed)
+    cause = random.normal(size=n)
+    frame = pd.DataFrame(
+        {
+            "a": cause + 0.3 * random.normal(size=n),
+            "b": 100 - 20 * cause + 5 * random.normal(size=n),
+            "flag": pd.array(cause + 0.5 * random.normal(size=n) > 0, dtype="boolean"),
+            "size": pd.Categorical.from_codes(
+                np.digitize(cause, [-0.7, 0.7]), ["S", "M", "L"], ordered=True
+            ),
+            "color": np.where(cause + random.normal(size=n) > 0, "red", "blue"),
+        }
+    )
+    return frame, frame.mask(random.random(frame.shape) < 0.2)
+
+
+def test_labels_have_sets_and_probabilities():
+    truth, X = mixed_frame()
+    model = SubspaceImputer(random_state=0).fit(X)
+    shares = model.complete_proba(X)
+    sets = model.complete_set(X, level=0.9)
+    assert set(shares) == {"flag", "size", "color"}
+    for name, levels in {"size": ["S", "M", "L"], "color": ["blue", "red"]}.items():
+        np.testing.assert_allclose(shares[name].sum(axis=1), 1.0)
+        position = np.array([levels.index(v) for v in truth[name]])
+        at = X[name].isna().to_numpy()
+        covered = sets[name][np.arange(len(X)), position][at].mean()
+        assert 0.8 < covered <= 1.0 and sets[name].any(axis=1).all()
+    lower, upper = model.complete_interval(X)
+    at = X["b"].isna()
+    assert 0.78 < ((lower["b"] <= truth["b"]) & (truth["b"] <= upper["b"]))[at].mean() <= 1.0
+    assert lower["size"].notna().all() and (lower["size"] <= upper["size"]).all()
+    assert lower["color"].isna().equals(X["color"].isna())
+
+
+@pytest.mark.parametrize(
+    ("loss", "reference"),
+    [
+        (Poisson(), scipy.stats.poisson(np.exp(1.0))),
+        (NegativeBinomial(2.0), scipy.stats.nbinom(2.0, 2.0 / (2.0 + np.exp(1.0)))),
+        (Logistic(), scipy.stats.bernoulli(1 / (1 + np.exp(-1.0)))),
+        (Squared(), scipy.stats.norm(1.0, 0.5)),
+    ],
+    ids=str,
+)
+def test_distributions_of_entries_are_those_of_the_loss(loss, reference):
+    one = np.ones(1)
+    entries = predictive(loss, one, 0 * one, 0.25 * one)
+    for share in (0.05, 0.3, 0.7, 0.99):
+        found = entries.quantile(np.array([share]))[0]
+        assert found == pytest.approx(reference.ppf(share), rel=1e-3)
+    x = reference.rvs(size=50, random_state=0).astype(float)
+    wide = predictive(loss, np.ones(50), np.zeros(50), np.full(50, 0.25))
+    scores = wide.scores(x)
+    for c in (0.5, 1.0, 2.0):
+        low, high = wide.limits(np.full(50, c))
+        inside = (x >= low - 1e-9) & (x <= high + 1e-9)
+        assert (inside[scores < c - 1e-9]).all() and not (inside[scores > c + 1e-3]).any()
+
+
+def test_the_leverage_is_the_posterior_variance():
+    random = rng(6)
+    C = random.normal(size=(3, 7))
+    X = random.normal(size=(5, 7))
+    X[random.random(X.shape) < 0.3] = np.nan
+    strengths = np.array([0.5, 1.0, 2.0])
+    found = leverages(Data.of(X, "squared"), np.zeros(X.shape), C, strengths)
+    for i, row in enumerate(X):
+        seen = C[:, ~np.isnan(row)]
+        A = np.linalg.inv(seen @ seen.T + np.diag(strengths))
+        np.testing.assert_allclose(found[i], np.einsum("kj,kl,lj->j", C, A, C))
+
+
+def test_draws_keep_what_is_observed_and_vary_as_much_as_is_unknown():
+    truth, X = tables(7, d=6)
+    model = SubspaceImputer(random_state=0).fit(X)
+    draws = np.array(model.sample(X, n_draws=15, random_state=1))
+    missing = np.isnan(X)
+    assert not np.isnan(draws).any()
+    np.testing.assert_array_equal(
+        draws[:, ~missing], np.broadcast_to(X[~missing], (15, (~missing).sum()))
+    )
+    again = np.array(model.sample(X, n_draws=15, random_state=1))
+    np.testing.assert_array_equal(draws, again)
+    spread = draws.std(axis=0)[missing]
+    errors = (draws.mean(axis=0) - truth)[missing]
+    ratio = np.sqrt(np.mean(np.square(errors / spread)))
+    assert 0.7 < ratio < 1.4
+    new = model.sample(X[:3], n_draws=2, random_state=0)
+    assert len(new) == 2 and not np.isnan(new[0]).any()
+
+
+def test_draws_of_mixed_frames_keep_types():
+    _, X = mixed_frame(n=80)
+    model = ConvexSubspace("auto", random_state=0).fit(X)
+    for drawn in model.sample(X, n_draws=2, random_state=0):
+        assert not drawn.isna().any().any()
+        pd.testing.assert_series_equal(drawn.dtypes, X.dtypes)
+    with pytest.raises(ValueError, match="n_draws"):
+        model.sample(X, n_draws=0)
+
+
+def test_counts_are_drawn_as_counts():
+    random = rng(8)
+    counts = random.poisson(np.exp(0.7 * random.normal(size=(80, 1)) + np.linspace(0, 2, 5)))
+    X = np.where(random.random(counts.shape) < 0.2, np.nan, counts)
+    model = ConvexSubspace("poisson", alpha=3.0).fit(X)
+    (drawn,) = model.sample(X, n_draws=1, random_state=0)
+    assert (drawn >= 0).all() and (drawn == np.rint(drawn)).all()
+    lower, upper = model.complete_interval(X, 0.9)
+    at = np.isnan(X)
+    assert ((lower <= counts) & (counts <= upper))[at].mean() > 0.8
+    assert (lower[at] >= 0).all() and (upper[at] == np.rint(upper[at])).all()
+
+
+def test_em_of_factors_raises_the_likelihood():
+    truth, X = tables(9, n=100, d=6)
+    X = (X - np.nanmean(X, axis=0)) / np.nanstd(X, axis=0)
+
+    def log_likelihood(model):
+        S = model.components.T @ model.components + np.diag(model.noise)
+        total = 0.0
+        for row in X:
+            seen = ~np.isnan(row)
+            normal = scipy.stats.multivariate_normal(model.offsets[seen], S[np.ix_(seen, seen)])
+            total += normal.logpdf(row[seen])
+        return total
+
+    model = FactorAnalysis(0.3 * rng(1).normal(size=(2, 6)), np.zeros(6), np.ones(6))
+    values = [log_likelihood(model)]
+    for _ in range(6):
+        model = model.improved(X, np.ones(100), np.ones(6))
+        values.append(log_likelihood(model))
+    assert (np.diff(values) > -1e-6).all()
+
+
+def test_pooling_follows_the_rules_of_rubin():
+    estimates = np.array([[1.0, 5.0], [1.2, 5.0], [0.8, 5.0], [1.1, 5.0]])
+    variances = np.array([[0.04, 1.0], [0.05, 1.0], [0.03, 1.0], [0.04, 1.0]])
+    pooled = pool(estimates, variances)
+    between = estimates[:, 0].var(ddof=1)
+    np.testing.assert_allclose(pooled.estimate, estimates.mean(axis=0))
+    assert pooled.variance[0] == pytest.approx(0.04 + 1.25 * between)
+    share = 1.25 * between / pooled.variance[0]
+    assert pooled.degrees_of_freedom[0] == pytest.approx(3 / share**2)
+    assert pooled.variance[1] == 1.0 and np.isinf(pooled.degrees_of_freedom[1])
+    lower, upper = pooled.interval(0.95)
+    assert upper[1] == pytest.approx(5 + scipy.stats.norm.ppf(0.975))
+    small = pool(estimates, variances, degrees_of_freedom=30)
+    assert small.degrees_of_freedom[0] < pooled.degrees_of_freedom[0]
+    assert small.degrees_of_freedom[1] == pytest.approx(31 / 33 * 30)
+    assert pooled.p_value()[0] < 0.05
+    for bad in (
+        ([1.0], [1.0]),
+        ([1.0, 2.0], [1.0]),
+        ([1.0, np.nan], [1.0, 1.0]),
+        ([1, 2], [1, -1]),
+    ):
+        with pytest.raises(ValueError, match="completed tables|same shape|finite"):
+            pool(*bad)
+
+
+@pytest.mark.slow
+def test_pooled_intervals_of_regressions_cover():
+    from benchmarks.multiple_imputation import COEFFICIENTS, ours, regression, simulated
+
+    covered = []
+    for seed in range(60):
+        table = simulated(seed)
+        results = [regression(one) for one in ours(table, seed)]
+        pooled = pool([b for b, _ in results], [v for _, v in results], len(table) - 6)
+        lower, upper = pooled.interval(0.95)
+        covered.append((lower <= COEFFICIENTS) & (COEFFICIENTS <= upper))
+    assert 0.92 <= np.mean(covered) <= 0.98
