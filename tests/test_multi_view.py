@@ -147,7 +147,8 @@ def test_forms_of_input_agree():
             obs_names=frame.index,
             var_names=frame.columns,
         )
-    by_mudata = MultiViewSubspace().fit(types.SimpleNamespace(mod=modalities))
+    mudata = types.SimpleNamespace(mod=modalities, obs_names=frames["a"].index)
+    by_mudata = MultiViewSubspace().fit(mudata)
     for other in (by_dict, by_label, by_columns, by_mudata):
         assert other.objective_ == pytest.approx(by_list.objective_, rel=1e-3)
         assert np.abs(np.corrcoef(other.codes_[:, 0], by_list.codes_[:, 0])[0, 1]) > 0.999

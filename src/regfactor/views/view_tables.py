@@ -87,7 +87,8 @@ def given_views(X: Any, y: Any = None) -> GivenViews | None:
     """Return views given apart from each other; None for one table."""
     modalities = getattr(X, "mod", None)
     if isinstance(modalities, Mapping):
-        X = {name: _frame_of(modality) for name, modality in modalities.items()}
+        frames = {name: _frame_of(modality) for name, modality in modalities.items()}
+        X = {name: frame.reindex(X.obs_names) for name, frame in frames.items()}
     if isinstance(X, Mapping) and not is_sparse(X):  # sparse matrices may be mappings
         _refuse_y(y)
         return GivenViews(list(X), _aligned(list(X.values())), DICT)
