@@ -118,7 +118,7 @@ def test_files_that_are_not_there_suggest_the_nearest(tmp_path):
     with pytest.raises(BadInput, match="not a file"):
         read(tmp_path)
     (tmp_path / "t.xlsx").write_text("a")
-    with pytest.raises(BadInput, match="the ending tells the format"):
+    with pytest.raises(BadInput, match="the ending gives the format"):
         read(tmp_path / "t.xlsx")
 
 

@@ -207,7 +207,7 @@ def _infer(table: Table, name: str, wishes: Wishes) -> tuple[Column, Any]:
 
 
 def _refusal(kind: str, cells: Any) -> str:
-    """Return why a column cannot be used even where the user says so, and what to do instead."""
+    """Return why a column cannot be used even if the user asks for it, and what to do instead."""
     if kind == DATE:
         return (
             "it holds dates, and models take numbers, flags and categories. Write it as a number, "

@@ -170,7 +170,7 @@ def read(path: Path, reading: Reading | None = None) -> Table:
     name = path.name.lower()
     if not name.endswith(FORMATS):
         raise BadInput(
-            f"{path.name}: the ending tells the format, and must be one of {', '.join(FORMATS)}."
+            f"{path.name}: the ending gives the format, and must be one of {', '.join(FORMATS)}."
         )
     try:
         if path.stat().st_size == 0:

@@ -37,7 +37,7 @@ class GaussianRows:
 
 @frozen
 class GaussianParameters:
-    """Means and covariances; one covariance stands for all clusters if they share it."""
+    """Means and covariances; a single covariance if all clusters share it."""
 
     means: Array
     covariances: Array

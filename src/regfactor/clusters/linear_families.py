@@ -319,7 +319,7 @@ def smoothed_means(rows: Statistics, R: Array) -> Array:
 def log_rising_factorials(counts: Array, sizes: Array) -> Array:
     """Return log of gamma(x + r) / (gamma(r) x!) of counts x, r the size of each column.
 
-    Of counts that are small beside the number of rows every possible one is found once.
+    Of counts that are small relative to the number of rows every possible one is found once.
     """
     largest = int(counts.max(initial=0))
     if largest >= len(counts):

@@ -1,6 +1,6 @@
 """Partitions from which EM of a mixture starts: k-means on several scalings of the rows, and Ward.
 
-Whitened principal components matter most: in them a direction that tells clusters apart weighs as
+Whitened principal components matter most: in them a direction that separates clusters weighs as
 much as one along which all clusters are long.
 """
 

@@ -124,7 +124,7 @@ class ArrayTable(Table):
 
 
 class PandasTable(Table):
-    """A pandas frame: a categorical column is ordered if its type says so."""
+    """A pandas frame: a categorical column is ordered if its type is."""
 
     def __init__(self, frame: Any) -> None:
         self.frame = frame

@@ -108,7 +108,7 @@ class AutoForecaster(Estimator):
     Minnesota-type priors, of each series alone, with coefficients shrunk to those of the others,
     and from the past of the others. Members are weighted by their tempered evidence and by errors
     of their forecasts from past rows; banks by these errors alone. Of 2 to 20 series,
-    `RegularizedARMA` has a fixed share of 0.15 beside them. Season and logarithm are found by
+    `RegularizedARMA` has a fixed share of 0.15 in addition. Season and logarithm are found by
     evidence; nothing has to be set.
 
     Parameters

@@ -67,7 +67,7 @@ def few_groups(season: int) -> list[SmoothingGroup]:
 
 
 def longer_season(values: Array, inputs: Array, season: int) -> int | None:
-    """Return a second, longer season whose waves have evidence beside the first; None if none."""
+    """Return a second, longer season whose waves have evidence given the first; None if none."""
     longer = LONGER_SEASONS.get(season)
     n_rows = len(values)
     if longer is None or 2 * longer > n_rows:
@@ -79,8 +79,8 @@ def longer_season(values: Array, inputs: Array, season: int) -> int | None:
         table = SeriesTable(values, given, season, origins)
         fit = fit_smoothing(table, few_groups(season), "second season")
         evidences.append(logsumexp(fit.log_evidence[-1] + fit.log_prior[:, None], axis=0))
-    without, beside = evidences
-    if float(np.maximum(beside - without, 0).sum()) > MIN_GAIN_OF_LONG_SEASON:
+    without, with_second = evidences
+    if float(np.maximum(with_second - without, 0).sum()) > MIN_GAIN_OF_LONG_SEASON:
         return longer
     return None
 

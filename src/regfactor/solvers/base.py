@@ -175,7 +175,7 @@ def solve_from(
     """Return the best solution from several starts, which share the time limit.
 
     If the callback or the time limit ends the search before all starts were tried, the status of
-    the best solution says so.
+    the best solution reports it.
     """
     clock = Clock(limits.time_limit)
     best: Solution[P] | None = None

@@ -29,7 +29,7 @@ class FactorModel(CompletionIntervals):
 
     The model is convex, solved to its global optimum and certified when R is a gauge
     (`gauge=Trace()`), or when the two factor penalties induce one and `rank` is left free. With a
-    rank, or with penalties that induce no gauge, it is solved locally, and `gap_` says so.
+    rank, or with penalties that induce no gauge, it is solved locally, and `gap_` raises.
 
     Parameters
     ----------

@@ -267,7 +267,9 @@ class MultiViewSubspace(FactorEstimator):
             self._require_views()
             return table[:, self._layout.order]
         if views is not None:
-            raise ValueError("views tells the views of one table; X is already a list of views.")
+            raise ValueError(
+                "views names the columns of each view in one table; X is a list of views already."
+            )
         self._columns = [ViewColumns(self.sparse_zeros) for _ in given.tables]
         empty = [name for name, t in zip(given.names, given.tables, strict=True) if t is None]
         if empty:

@@ -396,7 +396,7 @@ class ReverseClassifier(ClassifierMixin, Estimator):
         Under exp(-rho D) they are about gamma distributed with rate rho and shape half the
         dimension, so that rho is most likely dimension / (2 mean), whatever their unit.
         Where the dimension is not that of the columns, as in the feature space of a kernel, the
-        spread tells it: rho is mean / variance. With many rows a sample of them is taken.
+        spread gives it: rho is mean / variance. With many rows a sample of them is taken.
         """
         if not isinstance(self.sharpness, str):
             return float(self.sharpness)

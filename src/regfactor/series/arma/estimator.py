@@ -289,7 +289,7 @@ class RegularizedARMA(Estimator):
         return SeriesInputs(levels, as_inputs(exog, len(levels)), times, loss)
 
     def _given(self, name: str, otherwise: int) -> int:
-        """Return a parameter that is a number, or what stands for "auto"."""
+        """Return a parameter that is a number, or another number in place of "auto"."""
         value = getattr(self, name)
         return otherwise if isinstance(value, str) else int(value)
 

@@ -63,7 +63,7 @@ def choose_orders(
 ) -> Orders:
     """Return the orders of least BIC among least-squares VARs.
 
-    With `fewer_lags` a candidate stands for all numbers of lags up to its own. All are fitted to
+    With `fewer_lags` a candidate is tried with all numbers of lags up to its own. All are fitted to
     the rows that the largest order leaves. Errors of differences are those of levels, so that they
     compare.
     """
