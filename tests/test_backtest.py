@@ -222,6 +222,9 @@ def test_bad_arguments_are_refused():
         backtest({"naive": Constant(0.0)}, x, 3)
     with pytest.raises(ValueError, match="empty"):
         backtest({}, x, 3)
+    late = np.column_stack([x, np.where(np.arange(40) < 36, np.nan, 1.0)])
+    with pytest.raises(ValueError, match="'x1' has no value in the first 25 rows"):
+        backtest(Constant(0.0), late, 3, 5)
     with pytest.raises(RuntimeError, match="too few") as failed:
         backtest(Sulking(0.0), x, 3, 1)
     assert "In the backtest of Sulking, fitted to the first 37 rows." in failed.value.__notes__

@@ -257,3 +257,35 @@ def test_offsets_of_summer_and_winter(tmp_path):
     assert done.code == 0, done
     first = pd.to_datetime(pd.read_csv(tmp_path / "hours.forecast.csv")["at"], utc=True)[0]
     assert first - hours[-1] == pd.Timedelta("1h")
+
+
+def test_series_that_begin_late_are_not_tried(tmp_path):
+    rng = np.random.default_rng(0)
+    x = np.where(np.arange(60) < 40, np.nan, rng.normal(size=60).round(3))
+    path = tmp_path / "late.csv"
+    pd.DataFrame({"late": x, "whole": rng.normal(size=60).round(3)}).to_csv(path, index=False)
+    done = command("forecast", path, "--horizon", 2, "--season", 1, "--json")
+    assert "values begin late: late." in done.err and done.record["tried"]["steps"] == 2
+    assert len(done.record["tried"]["mase_by_series"]) == 1
+
+
+def test_numbers_name_series_as_they_are_written(tmp_path):
+    path = tmp_path / "long.csv"
+    months = pd.date_range("2020-01-01", periods=20, freq="MS").strftime("%Y-%m")
+    ids = np.repeat(["0012", "1234567"], 20)
+    values = np.random.default_rng(0).normal(size=40).round(3)
+    pd.DataFrame({"unique_id": ids, "ds": [*months] * 2, "y": values}).to_csv(path, index=False)
+    model = tmp_path / "m.skops"
+    done = command("forecast", path, "--horizon", 1, "--season", 1, "--save", model)
+    assert done.code == 0, done
+    assert cells(tmp_path / "long.forecast.csv")["unique_id"].tolist() == ["0012", "1234567"]
+    new = pd.DataFrame({"unique_id": ["1234567"], "ds": ["2021-09"], "y": [0.5]})
+    new.to_csv(tmp_path / "new.csv", index=False)
+    assert command("score", model, tmp_path / "new.csv").code == 0
+    assert cells(tmp_path / "new.score.csv")["ds"].tolist() == ["2021-10", "2021-10"]
+    refused(command("forecast", path, "--holidays", "DE", "--time", "y", "--force"), "not whole")
+
+
+def test_holidays_need_dates(sales):
+    pd.read_csv(sales)[["sales"]].to_csv(sales, index=False)
+    refused(command("forecast", sales, "--holidays", "DE"), "--holidays needs dates", "--time")

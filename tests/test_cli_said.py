@@ -175,5 +175,5 @@ def test_a_forecast_tells_of_gaps_as_times_alone_and_may_be_told_of_its_dates(tm
     kept = np.delete(np.arange(80), [20, 21, 50])
     path = written(tmp_path / "s.csv", day=days[kept], sales=np.sin(kept / 5).round(3))
     done = command("forecast", path, "--horizon", 3, "--use", "day")
-    assert done.code == 0 and "3 times are missing" in done.out + done.err, done
+    assert done.code == 0 and "3 times missing" in done.out + done.err, done
     assert "no value" not in done.out + done.err

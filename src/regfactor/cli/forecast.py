@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from regfactor.cli.columns import CATEGORY, NUMBER
-from regfactor.cli.errors import BadInput, count
+from regfactor.cli.errors import BadInput, count, listed
 from regfactor.cli.forecast_report import forecast_report, headline, summary
 from regfactor.cli.job import Job, quiet
 from regfactor.cli.series_file import LongColumns, SeriesFile, SeriesOptions, series_of
@@ -17,6 +17,7 @@ from regfactor.cli.times import spelled
 from regfactor.core.params import frozen
 from regfactor.model_selection import Backtest, backtest
 from regfactor.series.forecaster import AutoForecaster
+from regfactor.series.regular_times import is_dates
 
 MIN_ROWS = 3
 MIN_PAST_ROWS = 10  # of a series whose forecasts are tried on the past
@@ -54,6 +55,9 @@ def run(
     model = _model(job, options)
     with job.console.progress("trying forecasts on the past"), quiet():
         tried = tried_on_the_past(model, file, options)
+    if tried is not None and len(tried.names) < len(file.names):
+        late = [name for name in file.names if name not in tried.names]
+        job.console.note(f"Not tried on the past, since values begin late: {listed(late)}.")
     job.fit("fitting", model, file.frame, None, file.exog)
     if season is not None and season > 1 and model.season_ != season:
         job.console.note(
@@ -87,6 +91,8 @@ def _check_rows(file: SeriesFile, options: ForecastOptions, path: Path) -> None:
         raise BadInput(
             f"--horizon is {options.horizon}, more than ten times the {n_rows} rows that are known."
         )
+    if options.holidays is not None and not is_dates(file.frame.index):
+        raise BadInput("--holidays needs dates; --time names the column that holds them.")
     if file.future is not None and len(file.future) < options.horizon:
         raise BadInput(
             f"--exog needs the inputs of the next {count(options.horizon, 'time')}, and "
@@ -117,12 +123,13 @@ def tried_on_the_past(
     steps = min(options.horizon, n_rows // 5)
     if n_rows - steps < MIN_PAST_ROWS or steps < 1:
         return None
-    first_half = file.frame.iloc[: n_rows // 2].notna().any()
-    if not first_half.all():
+    first_half = file.frame.iloc[: n_rows // 2].notna().sum()
+    early = [name for name in file.names if first_half[name] >= MIN_ROWS]
+    if not early:
         return None
     return backtest(
         model,
-        file.frame,
+        file.frame[early],
         steps,
         N_ORIGINS,
         exog=file.exog,

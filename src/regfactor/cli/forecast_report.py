@@ -40,7 +40,9 @@ def summary(tried: Backtest | None, level: float) -> str:
     inside = tried.covered(name, level)
     n_values = int(np.isfinite(inside).sum()) if inside is not None else 0
     told = f"Tried from {count(len(tried.origins), 'earlier time')}, "
-    if ours < theirs:
+    if f"{ours / theirs:.0%}" == "100%":
+        told += f"errors were as large as those of {naive}"
+    elif ours < theirs:
         told += f"errors were {1 - ours / theirs:.0%} smaller than those of {naive}"
     else:
         told += f"errors were no smaller than those of {naive}"

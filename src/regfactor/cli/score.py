@@ -21,7 +21,7 @@ from regfactor.cli.forecast import table_of
 from regfactor.cli.job import Job
 from regfactor.cli.labeled import add_labels, predict_rows
 from regfactor.cli.report_sections import notes
-from regfactor.cli.series_file import LongColumns
+from regfactor.cli.series_file import LongColumns, series_names
 from regfactor.cli.tables import Table, add_columns, pandas
 from regfactor.cli.times import parsed_times
 from regfactor.clusters.auto_mixture import AutoMixture
@@ -200,7 +200,11 @@ def _forecast(model: Any, info: dict[str, Any], X: Any, table: Table) -> tuple[A
             cells = table.raw[time]
         index, form = parsed_times(_as_whole_numbers(cells), time, form)
         rows = X.set_axis(index, axis=0)
-    series = rows[info["names"]] if long is None else _pivoted(rows, long, info["names"])
+    if long is None:
+        series = rows[info["names"]]
+    else:
+        rows = rows.assign(**{long.series: series_names(table, long.series)})
+        series = _pivoted(rows, long, info["names"])
     horizon = info["horizon"]
     inputs = None
     future = None
@@ -236,8 +240,7 @@ def _as_whole_numbers(cells: Any) -> Any:
 
 def _pivoted(rows: Any, long: LongColumns, names: list[str]) -> Any:
     """Return a column for each series of a long table."""
-    wide = rows.assign(**{long.series: rows[long.series].astype(str)})
-    wide = wide.pivot(columns=long.series, values=long.value)
+    wide = rows.pivot(columns=long.series, values=long.value)
     unknown = [name for name in wide.columns if name not in names]
     if unknown:
         raise BadInput(f"Series {unknown[0]!r} was not in the fit; leave it out, or fit again.")

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, TEXT, TIMES, Understood
-from regfactor.cli.errors import BadInput, listed
+from regfactor.cli.errors import BadInput, count, listed
 from regfactor.cli.job import Job
-from regfactor.cli.tables import pandas
+from regfactor.cli.tables import Table, pandas
 from regfactor.cli.times import RowTimes, times_of
 from regfactor.core.params import frozen
 from regfactor.series.regular_rows import RESAMPLING, regular_rows
@@ -162,7 +162,7 @@ def _from_long(
     pd = pandas()
     rows = pd.DataFrame(
         {
-            "series": seen.frame[by].astype(str).to_numpy(),
+            "series": series_names(seen.table, by),
             "time": times.index,
             "value": seen.frame[values[0]].to_numpy(dtype=float, na_value=np.nan),
         }
@@ -176,6 +176,11 @@ def _from_long(
     ignored = {n: "no number" for n in seen.of_kind(CATEGORY, TEXT)}
     seen = seen.without({**ignored, by: SERIES_OF_LONG, times.name: TIMES})
     return seen, frame, LongColumns(by, values[0])
+
+
+def series_names(table: Table, column: str) -> list[str]:
+    """Return the names of series in a column of a long table, as they are written."""
+    return [str(name).strip() for name in table.raw[column]]
 
 
 def _inputs(seen: Understood, times: RowTimes, names: tuple[str, ...]) -> Any:
@@ -217,7 +222,7 @@ def _at_regular_times(job: Job | None, frame: Any, times: RowTimes, resample: st
         )
     if job is not None and len(whole) > len(frame):
         job.console.note(
-            f"{len(whole) - len(frame)} times are missing in {times.name!r}; they were added as "
-            "rows without values."
+            f"{count(len(whole) - len(frame), 'time')} missing in {times.name!r}, added without "
+            "values."
         )
     return regular_rows(frame)

@@ -224,12 +224,17 @@ class Backtest:
         ours = float(self.scores(name)["MASE"])
         naive = float(self.scores(self.best_naive)["MASE"])
         by_origin = self.scores(name, (1, 2))["MASE"] < self.scores(self.best_naive, (1, 2))["MASE"]
-        change = f"{abs(ours - naive) / naive:.0%}" if naive > 0 else "infinitely"
-        relation = "smaller" if ours < naive else "larger"
-        if ours == naive:
-            change = "neither smaller nor"
+        size = "as large as"
+        if ours < naive:
+            size = f"{1 - ours / naive:.0%} smaller than"
+        elif naive == 0 < ours:
+            size = "larger than"
+        elif ours > naive:
+            size = f"{ours / naive - 1:.0%} larger than"
+        if size.startswith("0%"):
+            size = "as large as"
         words = (
-            f"{name}: errors {change} {relation} than those of {NAIVE_WORDS[self.best_naive]} "
+            f"{name}: errors {size} those of {NAIVE_WORDS[self.best_naive]} "
             f"(MASE {ours:.3g} against {naive:.3g}), smaller from {int(by_origin.sum())} of "
             f"{len(self.origins)} origins."
         )
@@ -366,6 +371,7 @@ def backtest(
     if season is not None:
         require_at_least("season", season, 1)
     origins = origin_rows(len(values), horizon, n_origins, step)
+    _require_past(values, times, int(origins[0]))
     inputs = _aligned(exog, times, len(values))
     found: dict[str, list[OriginForecast]] = {name: [] for name in given}
     for origin in origins:
@@ -398,6 +404,17 @@ def backtest(
         scale=np.stack([mean_of_known(np.abs(change), 0) for change in changes]),
         squared_scale=np.stack([mean_of_known(np.square(change), 0) for change in changes]),
     )
+
+
+def _require_past(values: Array, times: Times, first: int) -> None:
+    """Raise for a series that has no value before the first origin."""
+    empty = np.isnan(values[:first]).all(axis=0)
+    if empty.any():
+        name = times.names[int(np.argmax(empty))]
+        raise ValueError(
+            f"Series {name!r} has no value in the first {first} rows, which are known at the first "
+            "origin. Leave it out, or choose fewer origins or a shorter horizon."
+        )
 
 
 def _with_times(rows: SeriesRows) -> Any:
