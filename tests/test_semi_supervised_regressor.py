@@ -418,6 +418,7 @@ def test_thousands_of_targets_use_inducing_rows():
     assert model.loo_error_ == pytest.approx(0.2**2, rel=0.2)
 
 
+@pytest.mark.filterwarnings("ignore:Target column 0 is known in one row")
 @pytest.mark.parametrize("n_labels", [1, 2, 3])
 def test_very_few_targets_are_allowed(n_labels):
     X, _, few = rows_and_targets(n_labels=n_labels)
@@ -587,3 +588,29 @@ def test_an_entry_next_to_which_others_coincide_is_refused(estimator):
     np.testing.assert_allclose(given.predict(X), without.predict(X), rtol=1e-6)
     far[70, 1] = np.nan
     clone(estimator).fit(far, y)
+
+
+# -------------------------------------------------------------- mistakes
+
+
+def test_minus_one_in_place_of_nan_is_warned_of():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = np.where(np.arange(60) < 20, X[:, 0], -1.0)
+    with pytest.warns(UserWarning, match="give NaN instead"):
+        SemiSupervisedRegressor(members=["constant"]).fit(X, y)
+
+
+def test_a_single_target_is_warned_of():
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    y = np.where(np.arange(20) < 1, 5.0, np.nan)
+    with pytest.warns(UserWarning, match="known in one row"):
+        model = SemiSupervisedRegressor().fit(X, y)
+    np.testing.assert_allclose(model.transduction_, 5.0)
+
+
+def test_a_target_next_to_which_the_others_coincide_is_refused():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = np.where(np.arange(60) < 30, X[:, 0], np.nan)
+    y[7] = 1e20
+    with pytest.raises(ValueError, match="Row 7 holds 1e\\+20"):
+        SemiSupervisedRegressor().fit(X, y)

@@ -153,7 +153,12 @@ def check_sizes(X: Any, names: Sequence[Any] | None, fitting: bool) -> None:
         )
 
 
-def check_outlying_entries(X: Any, weights: Array, names: Sequence[Any] | None) -> None:
+def check_outlying_entries(
+    X: Any,
+    weights: Array,
+    names: Sequence[Any] | None,
+    table: str = "X",
+) -> None:
     """Raise where an entry is so far from all others that these coincide once standardized.
 
     The middle 80 % of a column then lie within a millionth of its deviation, which is at least
@@ -182,8 +187,8 @@ def check_outlying_entries(X: Any, weights: Array, names: Sequence[Any] | None) 
         j = int(lost.argmax())
         i = int(np.nanargmax(np.abs(X[:, j] - low[j])))
         raise ValueError(
-            f"Row {counted[i]} holds {X[i, j]:.3g} in column {_name(names, j)!r} of X, most of "
-            f"which lies between {low[j]:.3g} and {high[j]:.3g}: next to it the other rows cannot "
+            f"Row {counted[i]} holds {X[i, j]:.3g} in column {_name(names, j)!r} of {table}, most "
+            f"of which lies between {low[j]:.3g} and {high[j]:.3g}: next to it the other rows cannot "
             "be told apart. Mark an erroneous entry as missing by NaN, or transform the column, "
             "for instance to logarithms or ranks."
         )

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.linalg import is_sparse
 from regfactor.core.loop import Solution
-from regfactor.core.params import Array, choose, frozen
+from regfactor.core.params import Array, choose, frozen, warn
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.conformal import (
     PredictionInterval,
@@ -56,6 +56,7 @@ from regfactor.labels.semi_supervised.regression_pool import (
 from regfactor.labels.semi_supervised.representations import MAX_COLUMNS
 
 AUTO = "auto"
+UNLABELED_CLASS = -1  # marks unlabeled rows in classification
 MAX_WITNESSES = 200  # rows without a target on which `explain` compares
 SMALL_CHANGE = 0.05  # of predictions, in deviations of the target, that `explain` calls small
 
@@ -225,6 +226,9 @@ class SemiSupervisedRegressor(MultiOutputMixin, RegressorMixin, PoolEstimator):
         counted = weights > 0
         targets.check_given(counted)
         targets.check_sizes()
+        known = ~np.isnan(targets.table).all(axis=1)
+        check_outlying_entries(targets.table, weights * known, targets.names, "y")
+        _warn_of_targets(targets.table[counted])
         return RegressorInputs(X, targets, weights, counted)
 
     def _as_inputs(self, X: Any, reset: bool) -> Any:
@@ -503,3 +507,18 @@ def _named_regressor(item: Any) -> tuple[str, Any]:
     if isinstance(item[1], type):
         raise ValueError(f"Give an instance of the member {item[0]!r}: {item[1].__name__}().")
     return item[0], item[1]
+
+
+def _warn_of_targets(Y: Array) -> None:
+    """Warn where -1 seems to mark rows without a target, or a target is known of one row alone."""
+    if len(Y) > 2 and not np.isnan(Y).any() and np.mean(Y == UNLABELED_CLASS) > 0.5:
+        warn(
+            "Most targets are -1, and -1 is a number here. If it marks rows without a target, as "
+            "it does for classes, give NaN instead."
+        )
+    n_known = np.count_nonzero(~np.isnan(Y), axis=0)
+    if (n_known == 1).any():
+        warn(
+            f"Target column {int(np.argmax(n_known == 1))} is known in one row, whose value is "
+            "predicted for all others. Give a second one."
+        )
