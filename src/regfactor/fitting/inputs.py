@@ -189,8 +189,8 @@ def check_outlying_entries(
         raise ValueError(
             f"Row {counted[i]} holds {X[i, j]:.3g} in column {_name(names, j)!r} of {table}, most "
             f"of which lies between {low[j]:.3g} and {high[j]:.3g}: next to it the other rows "
-            "cannot be told apart. Mark an erroneous entry as missing by NaN, or transform the column, "
-            "for instance to logarithms or ranks."
+            "cannot be told apart. Mark an erroneous entry as missing by NaN, or transform the "
+            "column, for instance to logarithms or ranks."
         )
 
 
