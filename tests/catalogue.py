@@ -300,6 +300,10 @@ HELD_OUT = {
     f"check_sample_weight_equivalence_on_{kind}_data": "alpha='auto' holds out entries, which are other ones where rows are repeated; at a given alpha it holds"
     for kind in ("dense", "sparse")
 }
+WIDTHS = {
+    f"check_sample_weight_equivalence_on_{kind}_data": "numbers that a kernel takes from rows are those of rows without weights; at a given gamma it holds"
+    for kind in ("dense", "sparse")
+}
 NO_ITERATION = {
     check: "the best candidate may be principal components as they are, without an iteration"
     for check in ("check_non_transformer_estimators_n_iter", "check_transformer_n_iter")
@@ -314,6 +318,7 @@ UNCHECKED = (
 EXEMPT = dict.fromkeys(
     ["AutoMixture", "BregmanKMeans", "BregmanMixture", "BregmanNormalizedCut"], RANDOM_START
 ) | {
+    "KernelSubspace": WIDTHS,
     "ConvexSubspace": HELD_OUT,
     "SubspaceImputer": HELD_OUT
     | {"check_dtype_object": "objects are read column by column; the error names the column"},

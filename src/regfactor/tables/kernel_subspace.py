@@ -16,7 +16,7 @@ from regfactor.core.linalg import top_eigenpairs
 from regfactor.core.loop import Iterate, Solution
 from regfactor.core.params import EPS, SMALLEST_NORMAL, Array, frozen, warn
 from regfactor.fitting.base import Choice, Estimator, Run
-from regfactor.fitting.inputs import validated
+from regfactor.fitting.inputs import validated, weights_of_all_rows
 from regfactor.fitting.kernel_blocks import check_symmetric, less_origin, origin_of
 from regfactor.fitting.parameters import COUNT
 from regfactor.kernels import Kernel, as_kernel, is_pairwise, takes_sparse
@@ -36,7 +36,10 @@ class Embedding:
 
 @frozen
 class KernelComponents(Problem[Embedding]):
-    """|J K J - Phi Phi'|_F^2 over Phi of `rank` columns, J the centering of n rows."""
+    """|J K J - Phi Phi'|_F^2 over Phi of `rank` columns, J the centering of n rows.
+
+    With weights w, rows and columns of `centered` are multiplied by sqrt(w), and so is Phi.
+    """
 
     centered: Array
     rank: int
@@ -69,12 +72,26 @@ class KernelInputs:
     origin: Array | None
     prepared: Any
     gram: Array
+    weights: Array
+
+    @property
+    def means(self) -> Array:
+        """The weighted mean of the rows of the kernel."""
+        return np.asarray(self.weights @ self.gram / self.weights.sum())
+
+    @property
+    def centered(self) -> Array:
+        """J K J."""
+        means = self.means
+        overall = self.weights @ means / self.weights.sum()
+        return np.asarray(self.gram - means - means[:, None] + overall)
 
 
 class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     """min over Phi of |J K J - Phi Phi'|_F^2, Phi of n_components columns: kernel PCA.
 
-    K is the kernel of the training rows and J centers it. With the spectral parts of
+    K is the kernel of the training rows and J centers it; with weights w it is the sum of
+    w_i w_j (J K J - Phi Phi')_ij^2, J by weighted means. With the spectral parts of
     `regfactor.kernels` this is Isomap, locally linear embedding, Laplacian eigenmaps (not
     normalized) or classical scaling, and `transform` places new rows: the centered kernel k(x) of a
     new row against the training rows is placed at k(x)' Phi (Phi'Phi)^-1.
@@ -99,9 +116,9 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
     Attributes
     ----------
     codes_ : array of shape (n_samples, n_components)
-        Phi; its columns are orthogonal.
+        Phi; its columns are orthogonal, with weights under these.
     eigenvalues_ : array of shape (n_components,)
-        Squared norms of the columns of Phi, greatest first.
+        Squared norms of the columns of Phi, weighted, greatest first.
     kernel_ : Kernel
         The kernel with all its numbers.
     objective_ : float
@@ -143,7 +160,7 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
         self.degree = degree
         self.coef0 = coef0
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find Phi on the training rows.
 
         Parameters
@@ -152,28 +169,31 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
             Training rows; for a precomputed kernel the square matrix of the kernel. The structures
             of Isomap, locally linear, Laplacian and classical scaling kernels need a dense table.
         y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights act as repetition counts of rows in the components; numbers that a kernel takes
+            from the rows, such as gamma="scale" or neighbors, are those of rows without weights.
 
         Returns
         -------
         The estimator itself.
         """
-        return self._fit(X)
+        return self._fit(X, sample_weight)
 
-    def _read(self, X: Any) -> KernelInputs:
+    def _read(self, X: Any, sample_weight: Any) -> KernelInputs:
         part = self._part()
         X = self._rows(X, reset=True)
+        weights = weights_of_all_rows(X, sample_weight)
         kernel = part.resolved(X)
-        origin = origin_of(kernel, X)
+        origin = origin_of(kernel, X, weights)
         X = less_origin(X, origin)
         prepared = kernel.prepare(X)
         gram = kernel.gram(X, prepared=prepared).astype(np.float64, copy=False)
         check_symmetric(kernel, gram)
-        return KernelInputs(kernel, X, origin, prepared, gram)
+        return KernelInputs(kernel, X, origin, prepared, gram, weights)
 
     def _state(self, inputs: KernelInputs) -> KernelComponents:
-        means = inputs.gram.mean(axis=0)
-        centered = inputs.gram - means - means[:, None] + means.mean()
-        return KernelComponents(centered, self.n_components)
+        roots = np.sqrt(inputs.weights)
+        return KernelComponents(roots[:, None] * inputs.centered * roots, self.n_components)
 
     def _publish(
         self,
@@ -191,10 +211,17 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
         self.kernel_ = inputs.kernel
         self._references = inputs.rows
         self._prepared = inputs.prepared
-        self._means = inputs.gram.mean(axis=0)
+        self._means = inputs.means
+        self._shares = inputs.weights / inputs.weights.sum()
         self._origin = inputs.origin
         self.eigenvalues_ = point.values
-        self.codes_ = np.asarray(point.vectors * np.sqrt(point.values), inputs.rows.dtype)
+        codes = point.vectors * np.sqrt(point.values)
+        roots = np.sqrt(inputs.weights)
+        if not (inputs.weights == 1).all():
+            # also of rows without weight, which are placed as new ones are
+            codes = inputs.centered @ (roots[:, None] * point.vectors) / np.sqrt(point.values)
+        self.codes_ = np.asarray(codes, inputs.rows.dtype)
+        self._coefficients = inputs.weights[:, None] * codes / point.values
         return solution
 
     def transform(self, X: Any) -> Array:
@@ -212,8 +239,8 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
         check_is_fitted(self)
         X = less_origin(self._rows(X, reset=False), self._origin)
         K = self.kernel_.gram(X, self._references, self._prepared).astype(np.float64, copy=False)
-        K = K - self._means - K.mean(axis=1, keepdims=True) + self._means.mean()
-        return np.asarray(K @ (self.codes_ / self.eigenvalues_), X.dtype)
+        K = K - self._means - (K @ self._shares)[:, None] + self._shares @ self._means
+        return np.asarray(K @ self._coefficients, X.dtype)
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
         """Fit, and return the codes of the training rows."""
