@@ -23,6 +23,7 @@ import matplotlib.pyplot as plt  # noqa: E402
 import regfactor.plots  # noqa: E402
 from regfactor import (  # noqa: E402
     AutoForecaster,
+    AutoMixture,
     BregmanKMeans,
     BregmanMixture,
     BregmanNormalizedCut,
@@ -44,6 +45,7 @@ from regfactor.model_selection.compare import Comparison  # noqa: E402
 from regfactor.plots import (  # noqa: E402
     BacktestDisplay,
     ClusterDisplay,
+    ClusterProfileDisplay,
     CodesDisplay,
     ComponentsDisplay,
     ConstraintDisplay,
@@ -58,6 +60,7 @@ from regfactor.plots import (  # noqa: E402
     SeasonDisplay,
     TwoViewDisplay,
 )
+from regfactor.plots.cluster_profiles import column_ranks  # noqa: E402
 
 
 def rng(seed=0):
@@ -154,6 +157,7 @@ def all_displays(subspace, arma, expectations, views):
         "components": ComponentsDisplay.from_estimator(subspace),
         "views": TwoViewDisplay.from_estimator(views, *two_tables()),
         "clusters": ClusterDisplay.from_estimator(clusters, X),
+        "profiles": ClusterProfileDisplay.from_estimator(clusters, X),
         "forecast": ForecastDisplay.from_estimator(arma, horizon=6),
         "backtest": BacktestDisplay(backtest(AutoForecaster(), waves(), 6, 2), waves()).plot(),
         "parts": ForecastComponentsDisplay.from_estimator(AutoForecaster().fit(waves())),
@@ -407,6 +411,38 @@ def test_clusters_of_two_columns_lie_where_the_rows_lie():
     assert np.array_equal(centers.get_offsets(), model.cluster_centers_)
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("height", "weight")
     assert words(ax) == [f"{k}  ({n})" for k, n in enumerate(np.bincount(model.labels_))]
+
+
+def test_profiles_have_the_rows_in_order_their_means_and_certainty():
+    frame = pd.DataFrame(rows_and_labels()[0], columns=["height", "weight"])
+    frame["kind"] = "same"
+    frame.loc[3, "height"] = np.nan
+    model = AutoMixture(3, random_state=0).fit(frame[["height", "weight"]])
+    display = ClusterProfileDisplay.from_estimator(model, frame[["height", "weight"]])
+    table, means, sure = display.ax_
+    shown = table.images[0].get_array()
+    assert shown.shape == (len(frame), 2)
+    assert [text.get_text() for text in table.get_xticklabels()] == ["height", "weight"]
+    first = display.values[display.labels == 0]
+    middle = (np.nanmean(first[:, 1]) - frame["weight"].mean()) / frame["weight"].std(ddof=0)
+    assert means.containers[0].lines[0].get_ydata()[1] == pytest.approx(middle)
+    sizes = np.bincount(model.labels_)
+    assert [t.get_text() for t in sure.get_yticklabels()] == [
+        f"{k}  ({n})" for k, n in enumerate(sizes)
+    ]
+    assert np.allclose(display.certainty, model.predict_proba(frame[["height", "weight"]]).max(1))
+    hard = BregmanKMeans(3, random_state=0).fit(display.values)
+    other = ClusterProfileDisplay.from_estimator(hard, display.values)
+    assert other.certainty_name == "silhouette"
+    assert other.certainty.mean() > 0.3
+    with pytest.raises(ValueError, match="a label and a certainty for each row"):
+        ClusterProfileDisplay(display.values, display.labels[:5], display.certainty)
+
+
+def test_ranks_of_columns():
+    ranks = column_ranks(np.array([[3.0, 1], [np.nan, 1], [9, 1], [5, 1]]))
+    np.testing.assert_allclose(ranks[:, 0], [0, np.nan, 1, 0.5])
+    np.testing.assert_allclose(ranks[:, 1], 0)
 
 
 def test_clusters_of_many_columns_lie_on_a_plane():

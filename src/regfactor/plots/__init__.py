@@ -4,6 +4,7 @@ They need matplotlib (the extra `plot`), which is imported when the first one is
 """
 
 from regfactor.plots.base import Display
+from regfactor.plots.cluster_profiles import ClusterProfileDisplay
 from regfactor.plots.clusters import ClusterDisplay
 from regfactor.plots.convergence import ConvergenceDisplay
 from regfactor.plots.evidence import ConstraintDisplay, EvidenceDisplay
@@ -24,6 +25,7 @@ from regfactor.plots.views import (
 __all__ = [
     "BacktestDisplay",
     "ClusterDisplay",
+    "ClusterProfileDisplay",
     "CodesDisplay",
     "ComponentsDisplay",
     "ConstraintDisplay",

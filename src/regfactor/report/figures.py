@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from regfactor.core.params import Array
+from regfactor.plots.cluster_profiles import column_ranks, ordered_by
 from regfactor.report.numbers import number
 
 # Colors that no figure has by accident; the page gives each variable its color.
@@ -200,16 +201,10 @@ def cloud(
         return _svg(figure)
 
 
-def ordered_rows(values: Array, groups: Array, names: Sequence[str], seed: int = 0) -> str:
+def ordered_rows(values: Array, groups: Array, names: Sequence[str]) -> str:
     """Draw a table with its rows in the order of groups, each column by ranks, as shades."""
-    keep = _sample(len(values), MOST_ROWS, seed)
-    keep = keep[np.argsort(groups[keep], kind="stable")]
-    shown = np.asarray(values, float)[keep, :MOST_BARS]
-    ranks = np.full(shown.shape, np.nan)
-    for j, column in enumerate(shown.T):
-        seen = np.flatnonzero(~np.isnan(column))
-        order = np.unique(column[seen], return_inverse=True)[1]
-        ranks[seen, j] = order / max(order.max(initial=0), 1)
+    keep = ordered_by(groups, MOST_ROWS)
+    ranks = column_ranks(np.asarray(values, float)[keep, :MOST_BARS])
     with _drawing(3.8) as (figure, axes):
         axes.imshow(ranks, aspect="auto", cmap="Blues", interpolation="nearest", vmin=0, vmax=1)
         axes.grid(visible=False)
