@@ -35,6 +35,8 @@ from regfactor.fitting.explanation import Explanation, MemberReport
 from regfactor.fitting.inputs import weights_of_all_rows
 from regfactor.fitting.parameters import AUTO, COUNT, NON_NEGATIVE
 
+SAME_SCORE = 1e-4  # nats per entry, below which members are as good as each other
+
 
 @frozen
 class Cleaning:
@@ -121,7 +123,7 @@ class AutoMixture(DensityMixin, ClusterEstimator):
         Seconds; members that are not fitted in time are left out, with a warning.
     verbose : int, default=0
     random_state : int, RandomState instance or None, default=None
-        Of the starts, and of the rows on which members are compared if there are more than 1000.
+        Of the starts, and of the rows on which members are compared if there are more than 700.
     callback : callable, optional
         Called after the fit of each member; the pool is complete when it returns a true value.
 
@@ -403,9 +405,8 @@ class AutoMixture(DensityMixin, ClusterEstimator):
         ]
         if len(self.members_) > 1:
             lead = self.scores_[0] - self.scores_[1]
-            sentences.append(
-                f"The next best, {self.members_[1]}, has {lead:.3g} nats per entry less."
-            )
+            worse = "is as good" if lead < SAME_SCORE else f"has {lead:.3g} nats per entry less"
+            sentences.append(f"The next best, {self.members_[1]}, {worse}.")
         if hasattr(self, "bics_"):
             tried = sorted(self.bics_)
             sentences.append(

@@ -26,6 +26,7 @@ from regfactor.clusters.mixture_members import (
 )
 from regfactor.clusters.partition_starts import (
     as_responsibilities,
+    by_first_row,
     distinct,
     of_given,
     of_transformed,
@@ -36,7 +37,7 @@ from regfactor.fitting.complete_rows import RowCompletion
 # steps of EM in each round, and the starts that are kept after it
 ROUNDS = ((2, 5), (5, 2))
 FINALISTS = 3
-SCREENED_ROWS = 1000  # of larger tables, on which members are compared
+SCREENED_ROWS = 700  # of larger tables, on which members are compared
 MAX_FAILURES = 3  # numbers of clusters in a row that do not improve BIC
 GAIN_SHARE = 0.9  # of the best gain over one cluster that fewer clusters must have
 
@@ -149,13 +150,19 @@ def _halved(density: MixtureDensity, data: MixtureRows, starts: Sequence[Array])
     """Return the member with the starts that are left after successive halving."""
     rows = density.prepare(data.X)
     points = [density.em(rows, data.weights, R, ROUNDS[0][0]) for R in starts]
-    points.sort(key=lambda point: -point.log_likelihood)
-    kept = points[: ROUNDS[0][1]]
+    kept = _best_distinct(points, ROUNDS[0][1])
     for n_steps, n_kept in ROUNDS[1:]:
-        kept = [density.em(rows, data.weights, p.R, n_steps, last=p) for p in kept]
-        kept.sort(key=lambda point: -point.log_likelihood)
-        kept = kept[:n_kept]
+        points = [density.em(rows, data.weights, p.R, n_steps, last=p) for p in kept]
+        kept = _best_distinct(points, n_kept)
     return Candidate(density, rows, kept, fitted(density, data, kept[0]))
+
+
+def _best_distinct(points: Sequence[MixturePoint], n_kept: int) -> list[MixturePoint]:
+    """Return the points of the largest likelihood whose most probable clusters differ."""
+    found: dict[bytes, MixturePoint] = {}
+    for point in sorted(points, key=lambda point: -point.log_likelihood):
+        found.setdefault(by_first_row(point.R.argmax(axis=1)).tobytes(), point)
+    return list(found.values())[:n_kept]
 
 
 def _finished(

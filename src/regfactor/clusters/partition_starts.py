@@ -19,15 +19,17 @@ MAX_WARD_ROWS = 500  # beyond which distances between all pairs cost too much
 
 def distinct(partitions: Iterable[Array]) -> list[Array]:
     """Return partitions that differ, whatever the names of their clusters."""
-    found: list[Array] = []
-    seen = set()
+    found: dict[bytes, Array] = {}
     for labels in partitions:
-        canonical = np.unique(labels, return_index=True)[1].argsort().argsort()[labels]
-        key = canonical.tobytes()
-        if key not in seen:
-            seen.add(key)
-            found.append(canonical)
-    return found
+        renamed = by_first_row(labels)
+        found.setdefault(renamed.tobytes(), renamed)
+    return list(found.values())
+
+
+def by_first_row(labels: Array) -> Array:
+    """Return labels renamed in the order of the first rows of clusters."""
+    _, first, places = np.unique(labels, return_index=True, return_inverse=True)
+    return np.asarray(first.argsort().argsort()[places], dtype=np.int64)
 
 
 def of_transformed(

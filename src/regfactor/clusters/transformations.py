@@ -16,7 +16,7 @@ from regfactor.fitting.complete_rows import RowCompletion
 
 LOG_2PI = float(np.log(2 * np.pi))
 FAR = 100.0  # interquartile ranges from the median beyond which an entry is a gross error
-FAR_IN_LOGARITHMS = 5.0  # the same for logarithms, of numbers that are not negative
+FAR_IN_LOGARITHMS = 3.0  # the same for logarithms, of numbers that are not negative
 MIN_NOISE = 1e-6  # of the variance, that of the columns which principal components leave out
 
 
