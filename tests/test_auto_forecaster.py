@@ -1,6 +1,7 @@
 """The automatic forecaster: its laws, what it finds in simulated series, and what it refuses."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,11 @@ from sklearn.base import clone
 
 import regfactor
 from regfactor import AutoForecaster
+from regfactor.series.autoregression_bank import AutoregressionBank
+from regfactor.series.bank import SeriesTable
 from regfactor.series.gap_filling import gap_lengths
+from regfactor.series.rolling_origins import RollingOrigins
+from regfactor.series.smoothing_bank import fit_group, smoothing_groups
 
 
 def walks(n=80, n_series=3, seed=0):
@@ -153,6 +158,53 @@ def test_updating_is_filtering_with_fixed_parameters():
     ((later,),) = model._pooled.banks[0].state.states
     np.testing.assert_allclose(later.filter.level[:, 0], level, atol=1e-8)
     np.testing.assert_allclose(later.filter.slope[:, 0], slope, atol=1e-8)
+
+
+@pytest.mark.parametrize("season", [1, 4, 30])
+@pytest.mark.parametrize("missing", [False, True])
+def test_updated_states_are_those_of_one_filter_over_all_rows(season, missing):
+    """Initial states and coefficients stay; the filter passes over old and new rows at once."""
+    X = walks(140, 1)
+    if missing:
+        X[[30, 31, 50, 122, 123, 124], 0] = np.nan
+    origins = RollingOrigins(np.array([120]), 5)
+    short = SeriesTable(X[:120], np.zeros((120, 0)), season, origins)
+    units = short.units()
+    for group in smoothing_groups(season):
+        fit = fit_group(group, short, units)
+        later = fit.state.updated(X[120:], np.zeros((20, 0)))
+        whole = group.start(group.n_free + 1)
+        for t, x in enumerate(units.standardized(X)[:, 0]):
+            if np.isnan(x):
+                whole.skip()
+            else:
+                whole.advance(np.append(np.zeros(group.n_free), x), t)
+        z = fit.initial[:, :, 0]
+        level = whole.level[:, -1] + np.sum(whole.level[:, :-1] * z, axis=1)
+        slope = whole.slope[:, -1] + np.sum(whole.slope[:, :-1] * z, axis=1)
+        pattern = whole.seasons[..., -1] + np.einsum("msk,mk->ms", whole.seasons[..., :-1], z)
+        np.testing.assert_allclose(later.filter.level[:, 0], level, atol=1e-8)
+        np.testing.assert_allclose(later.filter.slope[:, 0], slope, atol=1e-8)
+        np.testing.assert_allclose(later.filter.seasons[..., 0], pattern, atol=1e-8)
+        np.testing.assert_allclose(later.filter.covariance, whole.covariance, atol=1e-8)
+
+
+@pytest.mark.parametrize("season", [1, 4])
+def test_updated_autoregressions_look_back_to_the_new_rows(season):
+    X = walks(90, 3)
+    origins = RollingOrigins(np.array([80]), 5)
+    none = np.zeros((10, 0))
+    short = SeriesTable(X[:80], np.zeros((80, 0)), season, origins)
+    state = AutoregressionBank(short).fit().state
+    longer = SeriesTable(X, np.zeros((90, 0)), season, RollingOrigins(np.array([90]), 5))
+    values = short.units().standardized(X)
+    rows = len(state.values)
+    expected = replace(state, values=values[-rows:], time=90)
+    assert longer.trailing_gaps.max() == 0
+    found = state.updated(X[80:], none)
+    np.testing.assert_allclose(
+        found.forecast(7, none[:7]).means, expected.forecast(7, none[:7]).means, atol=1e-8
+    )
 
 
 def test_updates_take_inputs():
@@ -560,3 +612,38 @@ def test_limits_of_long_gaps_hold_where_neighbors_do_not_tell():
         inside = (lower[:, 0] <= x) & (x <= upper[:, 0])
         hits.append(inside[np.isnan(seen)].mean())
     assert 0.82 <= np.mean(hits) <= 0.99
+
+
+@pytest.mark.parametrize("n_series", [60, pytest.param(500, marks=pytest.mark.slow)])
+def test_hundreds_of_series(n_series):
+    rng = np.random.default_rng(11)
+    factors = np.cumsum(rng.normal(size=(40, 3)), axis=0)
+    X = factors @ rng.normal(size=(3, n_series)) + rng.normal(size=(40, n_series))
+    model = AutoForecaster(1, log=False).fit(X[:36])
+    found = model.forecast(4, level=0.9)
+    assert found.mean.shape == (4, n_series)
+    inside = (found.lower <= X[36:]) & (X[36:] <= found.upper)
+    assert 0.8 <= inside.mean() <= 0.99
+    naive = np.sqrt(np.mean((X[36:] - X[35]) ** 2))
+    assert np.sqrt(np.mean((X[36:] - found.mean) ** 2)) < 1.1 * naive
+
+
+def test_solving_origins_one_by_one_changes_nothing(monkeypatch):
+    X = walks(60, 3)
+    first = limits(AutoForecaster(4).fit(X).forecast(5, level=0.9))
+    monkeypatch.setattr("regfactor.series.autoregression_bank.MAX_ELEMENTS", 1)
+    np.testing.assert_allclose(
+        limits(AutoForecaster(4).fit(X).forecast(5, level=0.9)), first, rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+def test_spikes_and_periods_in_any_unit(scale):
+    x = np.array([1.0, 5.0, -2.0, 4.0])[np.arange(48) % 4]
+    model = AutoForecaster().fit(scale * x[:44])
+    np.testing.assert_allclose(model.forecast(4).mean[:, 0] / scale, x[44:], atol=0.15)
+    spike = np.zeros(48)
+    spike[20] = scale
+    found = limits(AutoForecaster().fit(spike).forecast(4, level=0.9)) / scale
+    assert np.all(np.isfinite(found))
+    assert np.all(np.abs(found[0]) < 0.2)

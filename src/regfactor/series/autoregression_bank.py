@@ -24,6 +24,7 @@ from regfactor.series.ridge_evidence import RidgePosterior
 from regfactor.series.weights import temperature
 
 MAX_RESPONSE = 1e3
+MAX_ELEMENTS = 5_000_000  # of the matrices that are factorized at once
 
 
 @frozen
@@ -56,12 +57,32 @@ class Sums:
             np.cumsum(counts, axis=0),
         )
 
+    def at(self, origin: int) -> Sums:
+        """Return the sums at one origin."""
+        one = slice(origin, origin + 1)
+        return Sums(self.gram[one], self.cross[one], self.squares[one], self.n_rows[one])
+
     def first_columns(self, n: int) -> Sums:
         """Return the sums of the first regressors alone."""
         return replace(self, gram=self.gram[..., :n, :n], cross=self.cross[..., :n])
 
     def posterior(self, deviations: Array, prior_mean: Array | None) -> RidgePosterior:
-        """Return the posterior, arrays starting with (n_origins, n_series, n_members)."""
+        """Return the posterior, arrays starting with (n_origins, n_series, n_members).
+
+        Where the matrices of all origins would take much memory, each origin is solved alone.
+        """
+        n_origins, _, n_regressors = self.cross.shape
+        size = n_origins * deviations.shape[0] * deviations.shape[1] * n_regressors**2
+        if size > MAX_ELEMENTS and n_origins > 1:
+            parts = []
+            for k in range(n_origins):
+                mean = None if prior_mean is None else prior_mean[k : k + 1]
+                parts.append(self.at(k).posterior(deviations, mean))
+            return RidgePosterior(
+                np.concatenate([part.coefficients for part in parts]),
+                np.concatenate([part.squares for part in parts]),
+                np.concatenate([part.log_determinant for part in parts]),
+            )
         gram = self.gram[:, :, None]
         cross = self.cross[:, :, None]
         squares = self.squares[:, :, None]
