@@ -25,7 +25,14 @@ from regfactor.norms import L2
 from regfactor.penalties import Rows, Trace
 from regfactor.problems import Convex, Data, Design
 from regfactor.series.arma.estimator import RegularizedARMA
-from regfactor.series.arma.model import MovingAverage, Series, radius, regressors
+from regfactor.series.arma.missing_cells import cell_posterior
+from regfactor.series.arma.model import (
+    MovingAverage,
+    Series,
+    forecast_variances,
+    radius,
+    regressors,
+)
 from regfactor.series.arma.problem import ArmaProblem, MinnesotaRidge, Specification, lag_sums
 from regfactor.series.arma.selection import Orders, _bic_of_orders, choose_orders
 from regfactor.series.shapes import SeriesRows
@@ -768,6 +775,107 @@ def test_holes_are_tolerated():
     np.testing.assert_allclose(
         model.update(new[:2]).forecast(3).mean, skipped.forecast(4).mean[1:], atol=1e-9
     )
+
+
+def dense_cells(model, levels, missing):
+    """Means and covariance of missing cells from the joint normal law of all rows after the first.
+
+    Levels are a linear function of innovations, given the rows before the first innovation.
+    """
+    T, n = levels.shape
+    first = model._model.start + model.d_
+    count = (T - first) * n
+    zero = np.zeros((T, 0))
+
+    def run(innovations):
+        full = levels.copy()
+        past = model._model.begin(
+            Series.of(levels[:first], zero[:first], model.d_), np.zeros((0, n))
+        )[1]
+        full[first:] = model._model.paths(past, zero[first:], innovations[None])[0]
+        return full[first:].ravel()
+
+    mean = run(np.zeros((T - first, n)))
+    J = np.column_stack([run(np.eye(count)[i].reshape(-1, n)) - mean for i in range(count)])
+    S = J @ np.kron(np.eye(T - first), model.sigma_) @ J.T
+    m = missing[first:].ravel()
+    gain = np.linalg.solve(S[np.ix_(~m, ~m)], S[np.ix_(~m, m)]).T
+    seen = levels[first:].ravel()
+    return mean[m] + gain @ (seen - mean)[~m], S[np.ix_(m, m)] - gain @ S[np.ix_(~m, m)]
+
+
+@pytest.mark.parametrize("d", [0, 1])
+@pytest.mark.parametrize("q", [0, 2])
+def test_missing_cells_have_the_law_of_the_model_given_all_others(d, q):
+    X = series(40, 2)
+    if d:
+        X = np.cumsum(X, axis=0)
+    model = fixed(2, q, d=d).fit(X)
+    missing = np.zeros(X.shape, dtype=bool)
+    missing[[10, 20, 21, 22, 39], 0] = True
+    missing[[10, 30, 31], 1] = True
+    seen = np.where(missing, np.nan, X)
+    found = cell_posterior(model._model, seen, np.zeros((40, 0)), model.sigma_)
+    means, covariance = dense_cells(model, X, missing)
+    np.testing.assert_allclose(found.means[missing], means, atol=1e-5)
+    np.testing.assert_allclose(found.variances[missing], np.diag(covariance), rtol=1e-5)
+    np.testing.assert_array_equal(found.means[~missing], X[~missing])
+    assert np.all(found.variances[~missing] == 0)
+
+
+@pytest.mark.parametrize("d", [0, 1])
+def test_forecasts_are_missing_cells_to_come(d):
+    X = np.cumsum(series(80, 2), axis=0)
+    model = fixed(2, 2, d=d, max_radius=None).fit(X)
+    ahead = np.concatenate([X, np.full((6, 2), np.nan)])
+    found = cell_posterior(model._model, ahead, np.zeros((86, 0)), model.sigma_)
+    np.testing.assert_allclose(found.means[80:], model.forecast(6).mean, atol=1e-4)
+    psi = model.impulse_response(5)
+    np.testing.assert_allclose(
+        found.variances[80:], forecast_variances(psi, model.sigma_), rtol=1e-4
+    )
+    np.testing.assert_allclose(found.innovations, model.sigma_, rtol=0.4, atol=0.2)
+
+
+def test_intervals_widen_over_gaps_and_updates_close_them():
+    X = series(120, 2)
+    gap = X.copy()
+    gap[110:, 0] = np.nan
+    full = fixed(1, 1).fit(X).forecast(1, level=0.9)
+    model = fixed(1, 1).fit(gap)
+    found = model.forecast(1, level=0.9)
+    assert np.all((found.upper - found.lower)[:, 0] > 1.05 * (full.upper - full.lower)[:, 0])
+    table = model.complete()
+    lower, upper = model.complete_interval(0.9)
+    np.testing.assert_array_equal(table[~np.isnan(gap)], X[~np.isnan(gap)])
+    assert np.all((lower <= table) & (table <= upper))
+    assert np.all((lower < upper)[110:, 0])
+    at_once = fixed(1, 1).fit(gap[:100]).update(gap[100:])
+    by_row = fixed(1, 1).fit(gap[:100])
+    for row in gap[100:]:
+        by_row.update(row[None])
+    np.testing.assert_allclose(by_row.forecast(3).mean, at_once.forecast(3).mean, atol=1e-8)
+    assert len(at_once.complete()) == 120
+
+
+@pytest.mark.parametrize("d", [0, 1])
+def test_intervals_hold_with_gaps(d):
+    hits = []
+    cells = []
+    for seed in range(16):
+        X = series(140, 2, seed=seed, ar_radius=0.8)
+        if d:
+            X = np.cumsum(X, axis=0)
+        rng = np.random.default_rng(seed)
+        missing = rng.random((130, 2)) < 0.15
+        missing[-3:, 0] = True
+        model = RegularizedARMA(season=1).fit(np.where(missing, np.nan, X[:130]))
+        ahead = model.forecast(10, level=0.9)
+        hits.append(((ahead.lower <= X[130:]) & (X[130:] <= ahead.upper)).mean())
+        lower, upper = model.complete_interval(0.9)
+        cells.append(((lower <= X[:130]) & (X[:130] <= upper))[missing].mean())
+    assert 0.8 <= np.mean(hits) <= 0.97
+    assert 0.82 <= np.mean(cells) <= 0.97
 
 
 def test_pandas_times_go_on_into_the_future():

@@ -65,7 +65,7 @@ def hidden_cell_factors(values: Array, season: int) -> Array:
 
     Single cells of the observed ones are hidden in turn, and, where there are longer gaps, blocks
     as long as the longest, of at most a sixth of the rows. Few errors are pooled with those of the
-    other series, and with a prior of agreement; no factor is below one.
+    other series, and with a prior of agreement.
     """
     lengths = gap_lengths(values)
     single = _hidden_factor(values, season, 1)
@@ -106,7 +106,7 @@ def _hidden_factor(values: Array, season: int, length: int) -> Array:
         counts += hidden.sum(axis=0) / length
     pooled = (PRIOR_CELLS + totals.sum()) / (PRIOR_CELLS + counts.sum())
     squared = (PRIOR_CELLS * pooled + totals) / (PRIOR_CELLS + counts)
-    return np.sqrt(np.maximum(squared, 1))
+    return np.sqrt(squared)
 
 
 def _combined(before: OneSide, after: OneSide) -> tuple[Array, Array]:

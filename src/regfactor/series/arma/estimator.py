@@ -25,7 +25,14 @@ from regfactor.fitting.parameters import (
     NumberInterval,
 )
 from regfactor.losses import LOSSES, Loss
-from regfactor.series.arma.model import Series, error_covariance, half_widths, radius
+from regfactor.series.arma.missing_cells import CellPosterior, cell_posterior
+from regfactor.series.arma.model import (
+    Series,
+    error_covariance,
+    forecast_variances,
+    half_widths,
+    radius,
+)
 from regfactor.series.arma.problem import ArmaProblem, FittedModel, Specification
 from regfactor.series.arma.selection import (
     SHRINKAGES,
@@ -45,6 +52,7 @@ from regfactor.series.times import Times
 
 ORDER = NumberInterval(Integral, 0, None, closed="left")
 DEFAULT_SHRINKAGE = 0.1
+EM_STEPS = 5  # of the covariance of innovations where values are missing
 MIN_DIFFERENCED = 8  # rows of a series whose differences are tried
 NUMBERS_OF_WAVES = (1, 2, 4, 12)
 
@@ -170,9 +178,10 @@ class RegularizedARMA(Estimator):
 
     Notes
     -----
-    Missing values (NaN) are tolerated: they are filled on straight lines, and by turns of
-    fitting and replacing them by fitted values (with d > 0 by lines alone). The certificate is that
-    of the completed series. That lets a series with gaps be fitted; it is no imputation method.
+    Missing values (NaN) have the normal distribution that the model gives them, given all others,
+    as from the Kalman smoother: fitting and replacing them by their means take turns, from straight
+    lines on, and the certificate is that of the completed series. Forecasts and their intervals are
+    then those given what was observed; `simulate` starts from the means.
 
     The variant with max_j |B_j|_F in place of the sum (White 2014, theorem 10) is left out: for q =
     1 it is the same model with another lam.
@@ -352,7 +361,7 @@ class RegularizedARMA(Estimator):
         shrinkage = DEFAULT_SHRINKAGE if automatic else float(self.shrinkage)
         missing = np.isnan(inputs.levels)
         if missing.any():
-            problem = completed(problem, missing, shrinkage, run.clock)
+            problem = completed(problem, missing, shrinkage, self.max_radius, run.clock)
         losses = None
         if automatic:
             losses = validation_losses(problem, self.max_radius, run.clock)
@@ -434,6 +443,14 @@ class RegularizedARMA(Estimator):
         self.residuals_ = series.X[model.start :] - fitted.predicted
         self._fitted = series.levels[len(series.levels) - len(self.residuals_) :] - self.residuals_
         self.sigma_ = error_covariance(self.residuals_, self._freedom, specification.q)
+        self._seen = inputs.levels
+        self._seen_inputs = np.concatenate(
+            [np.zeros((specification.d, series.U.shape[1])), series.U]
+        )
+        if np.isnan(inputs.levels).any():
+            left = max(1 - self._freedom / len(self.residuals_), 1 / len(self.residuals_))
+            for _ in range(EM_STEPS):
+                self.sigma_ = self._cells().innovations / left
         if specification.shocks:
             W = solution.point.factors.dense()
             self.shocks_ = np.linalg.norm(W[specification.q :], axis=1)
@@ -471,6 +488,8 @@ class RegularizedARMA(Estimator):
         check_is_fitted(self)
         require_at_least("horizon", horizon, 1)
         U = self._inputs(exog, horizon)
+        if np.isnan(self._seen).any():
+            return self._forecast_after_gaps(horizon, U, level)
         no_innovations = np.zeros((1, horizon, self.n_features_in_))
         mean = self._model.paths(self._past, U, no_innovations)[0].astype(self._dtype)
         if level is None:
@@ -478,9 +497,49 @@ class RegularizedARMA(Estimator):
         check_level(level)
         self._require_residuals("Intervals")
         psi = self._model.responses(horizon - 1)
-        N = len(self.residuals_)
-        half = half_widths(psi, self.sigma_, level, self._freedom, N).astype(self._dtype)
+        half = self._half_widths(forecast_variances(psi, self.sigma_), level).astype(self._dtype)
         return Forecast(mean, mean - half, mean + half, level, self._times)
+
+    def _forecast_after_gaps(self, horizon: int, U: Array, level: float | None) -> Forecast:
+        """Return the distribution of the next rows given all that was observed."""
+        unknown = np.full((horizon, self.n_features_in_), np.nan)
+        levels = np.concatenate([self._seen, unknown])
+        inputs = np.concatenate([self._seen_inputs, U])
+        found = cell_posterior(self._model, levels, inputs, self.sigma_)
+        mean = found.means[-horizon:].astype(self._dtype)
+        if level is None:
+            return Forecast(mean, times=self._times)
+        check_level(level)
+        half = self._half_widths(found.variances[-horizon:], level).astype(self._dtype)
+        return Forecast(mean, mean - half, mean + half, level, self._times)
+
+    def _half_widths(self, variances: Array, level: float) -> Array:
+        return half_widths(variances, level, self._freedom, len(self.residuals_))
+
+    def complete(self) -> Any:
+        """Return the series with missing values replaced by their means given all others.
+
+        The table is of the kind that the model was fitted to, with rows of `update` at its end.
+        """
+        check_is_fitted(self)
+        return self._labeled(self._cells().means)
+
+    def complete_interval(self, level: float = 0.9) -> tuple[Any, Any]:
+        """Return limits between which missing values lie with probability `level`.
+
+        Both are tables like that of `complete`; at observed values they are these values.
+        """
+        check_is_fitted(self)
+        check_level(level)
+        found = self._cells()
+        half = self._half_widths(found.variances, level)
+        return self._labeled(found.means - half), self._labeled(found.means + half)
+
+    def _cells(self) -> CellPosterior:
+        return cell_posterior(self._model, self._seen, self._seen_inputs, self.sigma_)
+
+    def _labeled(self, values: Array) -> Any:
+        return self._times.labeled(values.astype(self._dtype), self._times.last(len(values)))
 
     def predict(self, X: Any = None) -> Any:
         """Return the one-step predictions of the fitted rows with history, as the user's table.
@@ -524,7 +583,7 @@ class RegularizedARMA(Estimator):
         Parameters
         ----------
         X : array-like of shape (n_new, n_series)
-            Missing entries are replaced by their predictions.
+            NaN marks a missing value.
         exog : array-like of shape (n_new, n_inputs), optional
 
         Returns
@@ -537,6 +596,8 @@ class RegularizedARMA(Estimator):
         U = self._inputs(exog, len(rows))
         times = self._times.followed(given.times)
         self._past = self._model.advance(self._past, rows, U).past
+        self._seen = np.concatenate([self._seen, rows])
+        self._seen_inputs = np.concatenate([self._seen_inputs, U])
         self._n_rows += len(rows)
         self._times = times
         return self

@@ -386,12 +386,11 @@ def forecast_variances(psi: Array, sigma: Array) -> Array:
     return np.asarray(np.cumsum(np.einsum("hij,jk,hik->hi", psi, sigma, psi), axis=0))
 
 
-def half_widths(psi: Array, sigma: Array, level: float, freedom: float, N: int) -> Array:
-    """Return half of the interval of each time and series, for innovations of covariance sigma.
+def half_widths(variances: Array, level: float, freedom: float, N: int) -> Array:
+    """Return half of the interval of each time and series.
 
-    Student's quantile accounts for the error of sigma, and 1 + freedom / N for that of the
+    Student's quantile accounts for the error of the variances, and 1 + freedom / N for that of the
     coefficients one step ahead.
     """
-    variances = forecast_variances(psi, sigma)
     quantile = scipy.stats.t.ppf((1 + level) / 2, max(N - freedom, 1.0))
     return np.asarray(quantile * np.sqrt(variances * (1 + freedom / N)))

@@ -11,6 +11,7 @@ import numpy as np
 from regfactor.core.factors import FactorPoint
 from regfactor.core.loop import Clock, Limits
 from regfactor.core.params import Array, frozen
+from regfactor.series.arma.missing_cells import cell_posterior
 from regfactor.series.arma.model import Series, Varma, regressors
 from regfactor.series.arma.problem import ArmaProblem, FittedModel, MinnesotaRidge, Specification
 from regfactor.series.bank import N_WAVES, season_waves
@@ -23,7 +24,7 @@ MIN_NOISE = 1e-6  # variance of errors relative to that of the series
 FREE_DEVIATION = 1e3  # of the intercept in the evidence, in deviations of errors
 SELECTION_TOL = 1e-3
 VALIDATION_SHARE = 0.25  # of the rows, on which shrinkages are compared
-MAX_COMPLETIONS = 5  # rounds of fitting and replacing missing entries
+MAX_COMPLETIONS = 4  # rounds of fitting and replacing missing entries
 
 
 def largest_order(rows: int, n: int, inputs: int, lags: int) -> int:
@@ -187,22 +188,35 @@ def validation_losses(problem: ArmaProblem, max_radius: float | None, clock: Clo
     return np.array(losses)
 
 
-def completed(problem: ArmaProblem, missing: Array, shrinkage: float, clock: Clock) -> ArmaProblem:
-    """Return the problem of a series whose missing entries are replaced by fitted values.
+def completed(
+    problem: ArmaProblem,
+    missing: Array,
+    shrinkage: float,
+    max_radius: float | None,
+    clock: Clock,
+) -> ArmaProblem:
+    """Return the problem of a series whose missing entries are replaced by their expected values.
 
-    Fitting and replacing take turns. Of a differenced series the entries stay as they are: fitted
-    differences do not add up to the levels after a gap.
+    Fitting and the smoother of `cell_posterior` take turns, from straight lines on.
     """
-    if problem.specification.d:
-        return problem
+    sigma: Array | None = None
     for _ in range(MAX_COMPLETIONS):
         if clock.expired:
             break
-        smoothed = problem.smoothed(solve_roughly(problem.shrunk(shrinkage), clock))
-        levels = problem.series.levels.copy()
-        start = len(levels) - len(smoothed)
-        levels[start:] = np.where(missing[start:], smoothed, levels[start:])
-        problem = ArmaProblem.of(Series.of(levels, problem.series.U), problem.specification)
+        candidate = problem.shrunk(shrinkage)
+        fitted = FittedModel.of(candidate, solve_roughly(candidate, clock), max_radius)
+        series = problem.series
+        seen = np.where(missing, np.nan, series.levels)
+        if sigma is None:
+            residuals = series.X[fitted.model.start :] - fitted.predicted
+            sigma = residuals.T @ residuals / len(residuals)
+        # inputs before the first difference have no effect
+        U = np.concatenate([np.zeros((problem.specification.d, series.U.shape[1])), series.U])
+        cells = cell_posterior(fitted.model, seen, U, sigma)
+        sigma = cells.innovations
+        problem = ArmaProblem.of(
+            Series.of(cells.means, U, problem.specification.d), problem.specification
+        )
     return problem
 
 

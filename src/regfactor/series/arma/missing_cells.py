@@ -1,0 +1,99 @@
+"""Unknown cells of a vector ARMA series given all others: exact means and covariances.
+
+Innovations v are linear in the levels, v_t = sum_k Pi_k y_{t-k} - offset_t, so that unknown cells
+have the normal distribution that minimizes sum_t v_t' Sigma^-1 v_t: what the Kalman smoother
+returns, from one factorization. Rows to come are unknown cells too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+
+from regfactor.core.params import Array, frozen
+from regfactor.series.arma.model import Varma
+
+SMALLEST_WEIGHT = 1e-10  # of a lag, beyond which later ones are left out
+PRIOR_DEVIATIONS = 1e4  # of cells that no innovation depends on, in deviations of their series
+
+
+@frozen
+class CellPosterior:
+    """Levels with unknown cells replaced by their means, their variances (else 0), and E v v'.
+
+    The last is what EM takes for the covariance of innovations.
+    """
+
+    means: Array
+    variances: Array
+    innovations: Array
+
+
+def innovation_weights(model: Varma, n_rows: int) -> Array:
+    """Return Pi_0, Pi_1, ... with v_t = sum_k Pi_k y_{t-k}, as far as they matter."""
+    n = len(model.spread)
+    weights = np.zeros((len(model.ar) + 1, n, n))
+    weights[0] = np.eye(n)
+    weights[1:] = -model.ar
+    for _ in range(model.d):  # of differences
+        padded = np.zeros((len(weights) + 1, n, n))
+        padded[:-1] += weights
+        padded[1:] -= weights
+        weights = padded
+    found: list[Array] = []
+    q = len(model.ma)
+    for k in range(n_rows):
+        weight = weights[k].copy() if k < len(weights) else np.zeros((n, n))
+        for j in range(1, min(k, q) + 1):
+            weight -= model.ma[j - 1] @ found[k - j]
+        found.append(weight)
+        settled = k >= len(weights) and all(
+            np.abs(last).max() < SMALLEST_WEIGHT for last in found[-max(q, 1) :]
+        )
+        if settled:
+            break
+    return np.array(found)
+
+
+def cell_posterior(model: Varma, levels: Array, U: Array, sigma: Array) -> CellPosterior:
+    """Return the distribution of the cells that are NaN; innovations before the first row are 0."""
+    missing = np.isnan(levels)
+    T, n = levels.shape
+    first = model.start + model.d
+    start = np.where(missing, np.nanmean(levels, axis=0), levels)
+    errors = _innovations(model, start, U)
+    root = np.linalg.cholesky(sigma + 1e-12 * np.trace(sigma) / n * np.eye(n))
+    whitened = scipy.linalg.solve_triangular(root, errors.T, lower=True).T.ravel()
+    weights = np.linalg.solve(root, innovation_weights(model, T))
+    times, series = np.nonzero(missing)
+    by_row = np.zeros((T, n, len(times)))
+    for k, weight in enumerate(weights):
+        later = np.flatnonzero(times + k < T)
+        by_row[times[later] + k, :, later] = weight[:, series[later]].T
+    by_row = by_row[first:]
+    effects = by_row.reshape(-1, len(times))
+    deviations = PRIOR_DEVIATIONS * np.maximum(np.nanstd(levels, axis=0), 1e-12)
+    precision = effects.T @ effects + np.diag(1 / np.square(deviations[series]))
+    factor = scipy.linalg.cho_factor(precision, lower=True)
+    moved = -scipy.linalg.cho_solve(factor, effects.T @ whitened)
+    inverse = scipy.linalg.cho_solve(factor, np.eye(len(times)))
+    means = start.copy()
+    means[missing] += moved
+    variances = np.zeros(levels.shape)
+    variances[missing] = np.diag(inverse)
+    expected = (whitened + effects @ moved).reshape(-1, n)
+    unknown = np.einsum("tim,tjm->ij", (effects @ inverse).reshape(by_row.shape), by_row)
+    second = root @ (expected.T @ expected + unknown) @ root.T / len(expected)
+    return CellPosterior(means, variances, second)
+
+
+def _innovations(model: Varma, levels: Array, U: Array) -> Array:
+    """Return v of all rows with history, from v = 0 before."""
+    X = np.diff(levels, n=model.d, axis=0)
+    left = X[model.start :] - model.linear(X, U[model.d :])
+    errors = np.zeros_like(left)
+    for t in range(len(left)):
+        errors[t] = left[t]
+        for j in range(1, min(t, len(model.ma)) + 1):
+            errors[t] -= model.ma[j - 1] @ errors[t - j]
+    return errors
