@@ -171,7 +171,7 @@ def test_a_packed_forest_predicts_as_its_trees():
     forest = Forest.fit(A, y[:, :1], y[:, 1:], np.ones(80), 3, seed=4)
     seeds = np.random.default_rng(4).integers(2**31 - 1, size=3)
     trees = [
-        ExtraTreeRegressor(min_samples_leaf=3, max_features=0.5, random_state=int(s)).fit(A, y)
+        ExtraTreeRegressor(min_samples_leaf=3, max_features=0.33, random_state=int(s)).fit(A, y)
         for s in seeds
     ]
     expected = np.mean([tree.predict(A) for tree in trees], axis=0)
@@ -211,7 +211,7 @@ def test_folds_are_disjoint_and_leave_every_row_an_entry():
     for mask in masks:
         assert not (mask & np.isnan(X)).any()
         assert (~np.isnan(X) & ~mask).any(axis=1)[some].all()
-        assert 0.1 < mask.sum() / (~np.isnan(X)).sum() < 0.15
+        assert 0.03 < mask.sum() / (~np.isnan(X)).sum() < 0.08
 
 
 def test_levels_of_a_category_are_found_in_an_array():

@@ -17,6 +17,7 @@ from regfactor.tables.auto_imputer.variables import Standardization, Variable
 SMALLEST_VARIANCE = 1e-6  # of a prediction, relative to the variance of its column
 POOLED_CELLS = 20.0  # scores of all columns that count next to those of a column, in entries
 N_POOLED = 400  # quantiles that stand for the scores of all columns
+LARGEST_EXCESS = 0.3  # share of the squares of residuals that may be due to few trees
 LARGEST_SQUARE_SHARE = 0.98  # quantile at which squares are cut when variances are fitted
 
 
@@ -215,10 +216,22 @@ class Calibration:
     def of(
         predicted: Array,
         measures: Array,
+        excess: Array,
         cells: HeldOutCells,
         layout: Standardization,
     ) -> Calibration:
-        """Calibrate members' predictions (cells, members) with measures (measures, cells)."""
+        """Calibrate members' predictions.
+
+        Parameters
+        ----------
+        predicted : array of shape (n_cells, n_members)
+        measures : array of shape (n_measures, n_cells)
+            Of how far predictions may be off.
+        excess : array of shape (n_cells, n_members)
+            Variances of the predictions that those of the whole table do not have.
+        cells : HeldOutCells
+        layout : Standardization
+        """
         average = Average.of(predicted, cells, layout)
         found = average.of_cells(predicted, cells.columns)
         number = np.array([layout.variables[v].is_number for v in layout.owners], dtype=bool)
@@ -227,7 +240,10 @@ class Calibration:
         spread = Spread.of(
             np.square(residuals[numeric]), measures[:, numeric], cells.weights[numeric]
         )
-        ratios = residuals / spread.deviations(measures)
+        # errors of single trees go together in both forests, so that deviations add up
+        noise = np.square(average.of_cells(np.sqrt(excess), cells.columns))
+        shrinkage = _without_excess(residuals[numeric], noise[numeric], cells.weights[numeric])
+        ratios = shrinkage * residuals / spread.deviations(measures)
         own = []
         own_weights = []
         errors = []
@@ -259,6 +275,15 @@ class Calibration:
     def deviations(self, predictions: Predictions) -> Array:
         """Return sigma of the predictions of a table."""
         return self.spread.deviations(predictions.variances)
+
+
+def _without_excess(residuals: Array, noise: Array, weights: Array) -> float:
+    """Return the factor of residuals that removes noise of known variance from them."""
+    total = float(weights @ np.square(residuals))
+    if not total > 0:
+        return 1.0
+    share = float(weights @ noise) / total
+    return float(np.sqrt(1 - min(share, LARGEST_EXCESS)))
 
 
 def _relative_error(block: Array, truth: Array, weights: Array) -> float:

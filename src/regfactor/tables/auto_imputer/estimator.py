@@ -30,7 +30,13 @@ from regfactor.tables.auto_imputer.filling import TableReader
 from regfactor.tables.auto_imputer.model import Cascade
 from regfactor.tables.auto_imputer.parts import cascade_data
 from regfactor.tables.auto_imputer.stages import CascadeData, CascadePool
-from regfactor.tables.auto_imputer.stating import MEMBERS, held_out_measures, stages, whole_cascade
+from regfactor.tables.auto_imputer.stating import (
+    MEMBERS,
+    excess_variances,
+    held_out_measures,
+    stages,
+    whole_cascade,
+)
 from regfactor.tables.auto_imputer.variables import Standardization
 
 AUTO = "auto"
@@ -249,7 +255,8 @@ class AutoImputer(TransformerMixin, PoolEstimator):
         used: Any = pool.members[: len(fitted)]
         self._model: Cascade = whole_cascade(used)
         measures = held_out_measures(used, data)
-        self._calibration = Calibration.of(predicted, measures, cells, inputs.layout)
+        excess = excess_variances(used, data)
+        self._calibration = Calibration.of(predicted, measures, excess, cells, inputs.layout)
         self._reader = inputs.reader
         self._layout = inputs.layout
         self._bounds = inputs.bounds

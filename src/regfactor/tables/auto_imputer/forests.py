@@ -10,17 +10,27 @@ from sklearn.tree import ExtraTreeRegressor
 from regfactor.core.params import Array, frozen
 
 MIN_LEAF = 3
-FEATURE_SHARE = 0.5  # of the inputs that a split looks at
+FEATURE_SHARE = 0.33  # of the inputs that a split looks at
 BLOCK_ELEMENTS = 2_000_000  # pairs of a row and a tree that are followed at once
 
 
 @frozen
 class ForestPrediction:
-    """Values of a variable, residuals of the kernel, and the variance of rows in a leaf."""
+    """Values of a variable, residuals of the kernel, and how far they may be off.
+
+    Attributes
+    ----------
+    values, residuals : array
+    variances : array
+        Of rows within leaves, and between trees.
+    between : array
+        Of single trees.
+    """
 
     values: Array
     residuals: Array
     variances: Array
+    between: Array
 
 
 @frozen
@@ -84,19 +94,21 @@ class Forest:
         rows_together = max(BLOCK_ELEMENTS // len(self.roots), 1)
         means = []
         variances = []
+        spreads = []
         for first in range(0, len(inputs), rows_together):
             leaves = self._leaves(inputs[first : first + rows_together].astype(np.float32))
             found = self.means[leaves]
             means.append(found.mean(axis=1))
-            # within leaves, and between trees
-            between = found.var(axis=1).mean(axis=1)
+            between = found.var(axis=1, ddof=1).mean(axis=1)
             variances.append(self.variances[leaves].mean(axis=1) + between)
+            spreads.append(between)
         n_outputs = self.means.shape[1] // 2
         averages = np.concatenate(means)
         return ForestPrediction(
             averages[:, :n_outputs],
             averages[:, n_outputs:],
             np.concatenate(variances),
+            np.concatenate(spreads),
         )
 
     def _leaves(self, X: Array) -> Array:

@@ -7,7 +7,7 @@ import numpy as np
 from regfactor.core.params import Array
 from regfactor.tables.auto_imputer.variables import Variable
 
-HELD_OUT_SHARE = 0.125  # of each variable and fold: the pattern of missing entries stays as it is
+HELD_OUT_SHARE = 0.0625  # of each variable and fold: the pattern of missing entries stays as it is
 MIN_OBSERVED = 8  # entries below which none of a variable is held out
 
 

@@ -17,7 +17,7 @@ from regfactor.tables.auto_imputer.kernel_residuals import (
 from regfactor.tables.auto_imputer.variables import Variable
 
 MIN_OBSERVED = 10  # entries below which a variable has no kernel and no forest
-N_NEAREST = 40  # other columns that a kernel or a forest looks at
+N_NEAREST = 24  # other columns that a kernel or a forest looks at
 # chance that an indicator of missing entries, of all of a table, is taken without a reason
 INDICATOR_LEVEL = 0.01
 MIN_INDICATOR_SHARE = 0.03  # of rows where an entry is missing, and where it is not
@@ -225,6 +225,7 @@ def predict_by_forests(
     values = rows.kernel.copy()
     corrected = rows.kernel.copy()
     variances = np.zeros(values.shape)
+    between = np.zeros(values.shape)
     for forest in forests:
         columns = forest.variable.columns
         at = np.flatnonzero(wanted[:, columns[0]])
@@ -235,7 +236,8 @@ def predict_by_forests(
         values[cells] = found.values
         corrected[cells] += found.residuals
         variances[cells] = found.variances[:, None]
-    return ForestPrediction(values, corrected, variances)
+        between[cells] = found.between[:, None]
+    return ForestPrediction(values, corrected, variances, between)
 
 
 def informative_indicators(

@@ -9,7 +9,7 @@ from regfactor.tables.auto_imputer.held_out import hold_out
 from regfactor.tables.auto_imputer.stages import CascadeData, Part
 from regfactor.tables.auto_imputer.variables import Standardization
 
-N_FOLDS = 2
+N_FOLDS = 3
 MAX_FOLD_ROWS = 3000  # of which weights and intervals are found
 MAX_GLOBAL_ROWS = 4000  # to which distributions are fitted
 MAX_COEFFICIENTS = 20_000_000  # of missing on observed entries, which are kept for all rows

@@ -35,7 +35,7 @@ from regfactor.tables.auto_imputer.variables import Standardization
 
 WIDEST = 200  # columns up to which full covariances are formed
 N_STEPS = 4  # of EM for the full covariance
-N_FOLD_TREES = 16
+N_FOLD_TREES = 14
 N_TREES = 48
 
 
@@ -334,12 +334,16 @@ def _ridges(kernel: VariableKernel) -> tuple[float, ...]:
 
 @frozen
 class FittedForests:
-    """Forests of the whole table, and what those of the folds predict for held-out entries."""
+    """Forests of the whole table, and what those of the folds predict for held-out entries.
+
+    `excess` is the variance of the latter that more trees remove.
+    """
 
     forests: list[VariableForest]
     values: Array
     residuals: Array
     variances: Array
+    excess: Array
 
 
 @frozen
@@ -360,6 +364,7 @@ class ForestStage(Stage):
         values = []
         residuals = []
         variances = []
+        between = []
         forests: list[VariableForest] = []
         for t, part in enumerate(self.data.parts):
             is_whole = t == len(self.data.folds)
@@ -379,11 +384,13 @@ class ForestStage(Stage):
             values.append(tables.values)
             residuals.append(tables.residuals)
             variances.append(tables.variances)
+            between.append(tables.between)
         return FittedForests(
             forests,
             self.data.held_out_of(values),
             self.data.held_out_of(residuals),
             self.data.held_out_of(variances),
+            self.data.held_out_of(between) * (1 / N_FOLD_TREES - 1 / N_TREES),
         )
 
     def held_out_predictions(self) -> Array:

@@ -101,6 +101,20 @@ def held_out_measures(members: Sequence[Stage], data: CascadeData) -> Array:
     return np.array(measures)
 
 
+def excess_variances(members: Sequence[Stage], data: CascadeData) -> Array:
+    """Return variances of held-out entries, by members, that the whole table does not have.
+
+    Forests of folds have fewer trees.
+    """
+    out = np.zeros((len(data.held_out_cells.truth), len(members)))
+    for k, member in enumerate(members):
+        if isinstance(member, ForestStage):
+            out[:, k] = member.outcome.excess
+        elif isinstance(member, ResidualForestStage):
+            out[:, k] = member.forest.outcome.excess
+    return out
+
+
 def whole_cascade(members: Sequence[Stage]) -> Cascade:
     """Return the stages as they were fitted to the whole table."""
     normals: dict[str, Normal] = {}
