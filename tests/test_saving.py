@@ -64,6 +64,31 @@ def test_a_model_comes_back_as_it_was(name, tmp_path):
     assert list(tmp_path.iterdir()) == [tmp_path / "model.skops"]
 
 
+@pytest.mark.parametrize("regression", ["auto", "linear", "codes"])
+def test_regressions_of_views_survive(regression, tmp_path):
+    rng = np.random.default_rng(0)
+    shared = rng.normal(size=(60, 2))
+    X1, X2, X3 = (
+        shared @ rng.normal(size=(2, d)) + 0.2 * rng.normal(size=(60, d)) for d in (5, 4, 3)
+    )
+    model = regfactor.TwoViewSubspace(regression=regression, random_state=0).fit(X1, X2)
+    predicted = model.predict_view(X1=X1)  # the other direction is fitted after loading
+    regfactor.save(model, tmp_path / "two.skops")
+    again = regfactor.load(tmp_path / "two.skops")
+    np.testing.assert_array_equal(again.predict_view(X1=X1), predicted)
+    np.testing.assert_array_equal(again.predict_view(X2=X2), model.predict_view(X2=X2))
+    np.testing.assert_array_equal(again.denoise(X1, X2)[0], model.denoise(X1, X2)[0])
+    if regression == "codes":
+        return
+    many = regfactor.MultiViewSubspace(regression=regression).fit({"a": X1, "b": X2, "c": X3})
+    limits = many.predict_view({"a": X1}, "c", level=0.9)
+    regfactor.save(many, tmp_path / "many.skops")
+    again = regfactor.load(tmp_path / "many.skops")
+    np.testing.assert_array_equal(again.predict_view({"a": X1}, "c", level=0.9).lower, limits.lower)
+    np.testing.assert_array_equal(again.transform({"b": X2}), many.transform({"b": X2}))
+    assert str(again.explain()) == str(many.explain())
+
+
 def test_status_certificate_and_types_of_columns_survive(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(

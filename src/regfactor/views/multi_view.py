@@ -168,7 +168,7 @@ class MultiViewSubspace(FactorEstimator):
         "fit_intercept": ["boolean"],
     }
     _training: TrainingViews
-    _regressions: dict[tuple[Any, ...], StackedRidge]
+    _regressions: dict[str, StackedRidge]
     _column_noise: Array | None
 
     def __init__(
@@ -584,7 +584,7 @@ class MultiViewSubspace(FactorEstimator):
             raise ValueError(
                 f"predict_view needs a view other than the target {layout.names[place]!r}."
             )
-        key = (tuple(given), place)
+        key = f"{given} -> {place}"  # a string, as saved models need
         if key not in self._regressions:
             training = layout.split(self._training.table)
             self._regressions[key] = stacked_ridge(
