@@ -272,7 +272,7 @@ def test_views_of_one_column_constant_columns_and_few_rows():
         ((np.ones((5, 3)),), {"views": [0, 0]}, "2 labels for 3 columns"),
         ((np.ones((5, 3)),), {"views": [[0], [1]]}, "each of the 3 columns once"),
         (([np.eye(3), np.eye(3)], np.eye(3)), {}, "leave y"),
-        (([np.eye(3), np.eye(3)],), {"views": [0, 1]}, "already a list"),
+        (([np.eye(3), np.eye(3)],), {"views": [0, 1]}, "a list of views already"),
     ],
 )
 def test_input_that_is_no_list_of_views_is_refused(arguments, options, message):
