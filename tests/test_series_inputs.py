@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import regfactor
-from regfactor import AutoForecaster
+from regfactor import AutoForecaster, RegularizedARMA
 from regfactor.series.calendar_features import Calendar, CalendarRows
 
 
@@ -244,3 +244,17 @@ def test_the_package_as_it_is():
     assert "Labor Day" in columns("each_holiday:US", pd.date_range("2024-09-01", periods=3))
     with pytest.raises(ValueError, match="no place 'DE-XX'"):
         columns("holidays:DE-XX", days)
+
+
+def test_inputs_of_the_convex_model_are_found_by_name_and_date(shop):
+    sold, inputs = shop
+    model = RegularizedARMA(p=1, q=0, d=0, season=1).fit(sold[:140], exog=inputs)
+    plain = model.forecast(5, exog=inputs[140:145].to_numpy()).mean
+    turned = inputs[["promo", "price"]].iloc[::-1]
+    np.testing.assert_array_equal(model.forecast(5, exog=turned).mean, plain)
+    with pytest.raises(ValueError, match="no row for 2023-05-31"):
+        model.forecast(12, exog=inputs)
+    with pytest.raises(ValueError, match="no column 'promo'"):
+        model.simulate(3, exog=inputs[["price"]])
+    model.update(sold[140:142], exog=inputs)
+    assert model.forecast(3, exog=inputs).to_frame().index[0] == sold.index[142]

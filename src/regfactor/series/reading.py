@@ -6,7 +6,6 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from regfactor.core.params import Array, is_number
@@ -43,39 +42,6 @@ def as_series(estimator: Any, X: Any, reset: bool) -> Array:
             reset=reset,
         )
     )
-
-
-def as_inputs(exog: Any, rows: int, expected: int | None = None) -> Array:
-    """Return the inputs of so many rows; `expected` is the number of inputs of a fitted model."""
-    if exog is None:
-        if expected:
-            raise ValueError(
-                f"The model was fitted with {expected} inputs; give their values for {rows} rows "
-                "as exog."
-            )
-        return np.zeros((rows, 0))
-    if expected == 0:
-        raise ValueError("The model was fitted without inputs; leave exog out.")
-    if np.ndim(exog) == 1:
-        exog = np.reshape(np.asarray(exog, dtype=float), (-1, 1))
-    names = list(getattr(exog, "columns", range(np.shape(exog)[1])))
-    U = np.asarray(
-        check_array(exog, dtype=np.float64, input_name="exog", ensure_all_finite="allow-nan")
-    )
-    if len(U) != rows or (expected is not None and U.shape[1] != expected):
-        columns = "any number of" if expected is None else expected
-        raise ValueError(f"exog has shape {U.shape}; it needs {rows} rows and {columns} columns.")
-    unknown = ~np.isfinite(U)
-    if unknown.any():
-        column = int(np.argmax(unknown.any(axis=0)))
-        where = np.flatnonzero(unknown[:, column])
-        shown = ", ".join(map(str, where[:5]))
-        raise ValueError(
-            f"exog has no finite value in column {names[column]!r}, rows {shown}"
-            f"{', ...' if len(where) > 5 else ''}; inputs must be known at all times. Fill them, "
-            "or leave the column out."
-        )
-    return U
 
 
 def require_at_least(name: str, value: object, least: int) -> None:

@@ -44,9 +44,11 @@ from regfactor.series.arma.selection import (
     largest_order,
     validation_losses,
 )
+from regfactor.series.calendar_features import Calendar
 from regfactor.series.forecast import Forecast
+from regfactor.series.known_inputs import KnownInputs
 from regfactor.series.phase_means import promising_seasons
-from regfactor.series.reading import as_inputs, as_series, check_level, require_at_least
+from regfactor.series.reading import as_series, check_level, require_at_least
 from regfactor.series.shapes import SeriesRows
 from regfactor.series.times import Times
 
@@ -295,7 +297,9 @@ class RegularizedARMA(Estimator):
             raise ValueError(
                 f"Column {int(empty.argmax())} of X has no observed value; leave it out."
             )
-        return SeriesInputs(levels, as_inputs(exog, len(levels)), times, loss)
+        self._known = KnownInputs.of(exog, Calendar(), times.index)
+        U = self._known.values(exog, times.index, len(levels))
+        return SeriesInputs(levels, U, times, loss)
 
     def _given(self, name: str, otherwise: int) -> int:
         """Return a parameter that is a number, or another number in place of "auto"."""
@@ -633,7 +637,8 @@ class RegularizedARMA(Estimator):
 
     def _inputs(self, exog: Any, rows: int) -> Array:
         """Return the inputs of the next rows, with the waves of the season."""
-        given = as_inputs(exog, rows, self._n_inputs)
+        index = self._times.future(rows) if self._times.index is not None else None
+        given = self._known.values(exog, index, rows)
         if self.season_ == 1:
             return given
         waves = self._orders_found.waves(self._n_rows + np.arange(rows))
