@@ -281,3 +281,54 @@ def test_pooled_intervals_of_regressions_cover():
         lower, upper = pooled.interval(0.95)
         covered.append((lower <= COEFFICIENTS) & (COEFFICIENTS <= upper))
     assert 0.92 <= np.mean(covered) <= 0.98
+
+
+def test_bounds_hold_in_what_is_filled_in_limits_and_in_draws():
+    random = rng(10)
+    cause = random.normal(size=200)
+    X = np.column_stack([np.exp(cause) * random.uniform(0.5, 1.5, 200), cause, -cause])
+    X[:, 1:] += 0.3 * random.normal(size=(200, 2))
+    X[:, :2][random.random((200, 2)) < 0.25] = np.nan
+    frame = pd.DataFrame(X, columns=["price", "a", "b"])
+    at = frame["price"].isna()
+    for loss in ("squared", "auto", "huber"):
+        free = ConvexSubspace(loss, random_state=0).fit(frame)
+        model = ConvexSubspace(loss, bounds={"price": (0, None)}, random_state=0).fit(frame)
+        assert free.complete_interval(frame)[0]["price"].min() < 0
+        completed = model.complete(frame)
+        assert completed["price"].min() > 0  # means of what lies above, not the bound itself
+        pd.testing.assert_series_equal(completed["a"], free.complete(frame)["a"])
+        lower, upper = model.complete_interval(frame)
+        assert lower["price"].min() >= 0 and (upper["price"] >= lower["price"]).all()
+        for drawn in model.sample(frame, n_draws=3, random_state=0):
+            assert drawn["price"].min() >= 0
+            assert drawn.loc[at, "price"].nunique() > 10
+
+
+@pytest.mark.parametrize(
+    ("bounds", "match"),
+    [
+        ({"a": (5, 1)}, "lower must be below"),
+        ({"a": (0, 1)}, r"Row \d+ holds .* in column 'a', outside of its bounds"),
+        ({"aa": (0, 1)}, "column of bounds"),
+        ({"a": 3}, "pair"),
+        ({"a": ("x", 3)}, "numbers or None"),
+    ],
+)
+def test_bounds_that_cannot_be_are_refused(bounds, match):
+    frame = pd.DataFrame(rng().normal(size=(20, 2)), columns=["a", "b"])
+    with pytest.raises(ValueError, match=match):
+        ConvexSubspace(bounds=bounds).fit(frame)
+
+
+def test_truncated_means_are_those_of_scipy():
+    from regfactor.tables.truncation import truncated_mean
+
+    mean = np.array([-1.0, 0.5, 3.0, -60.0])
+    found = truncated_mean(mean, np.full(4, 0.8), np.float64(0.0), np.float64(2.0))
+    expected = [
+        scipy.stats.truncnorm((0 - m) / 0.8, (2 - m) / 0.8, loc=m, scale=0.8).mean()
+        for m in mean[:3]
+    ]
+    np.testing.assert_allclose(found[:3], expected, rtol=1e-6)
+    assert found[3] == 0.0

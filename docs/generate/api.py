@@ -17,6 +17,7 @@ MODULES = {  # pages with all names of a module
     "regfactor.kernels": "Kernels",
     "regfactor.constraints": "Constraints: statements in place of labels",
     "regfactor.model_selection": "Model selection",
+    "regfactor.inference": "Estimates from several completed tables",
     "regfactor.series": "Tables of series",
     "regfactor.nixtla": "Series in long tables, as of Nixtla",
     "regfactor.plots": "Displays",

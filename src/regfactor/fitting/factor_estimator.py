@@ -383,13 +383,18 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         """
         check_is_fitted(self)
         table = self._new_rows(X)
-        predicted = self._fitted_values(self._codes_of(table))
+        codes = self._codes_of(table)
+        predicted = self._bounded(table, codes, self._fitted_values(codes))
         if self._schema is not None:
             return self._schema.decode(predicted, X)
         if self._column_units is not None:
             predicted = self._column_units.values(predicted)
             table = as_float_table(self, X, None, reset=False)
         return filled(X, table, predicted)
+
+    def _bounded(self, table: Any, codes: Array, predicted: Array) -> Array:
+        """Return predictions within what columns can hold, where an estimator is told that."""
+        return predicted
 
     def _as_loss(self, loss: Any) -> Loss:
         """Return a loss, with names of columns replaced by their positions."""

@@ -21,6 +21,7 @@ from regfactor.losses import Squared
 from regfactor.problems import Data
 from regfactor.tables.factor_analysis import FactorAnalysis
 from regfactor.tables.intervals import CompletionIntervals, level_shares
+from regfactor.tables.truncation import truncated_draw
 
 FIRST_EM_STEPS = 100  # from the published components
 # up to which small factors are added: a relation that predicts little may be the one in question
@@ -91,7 +92,7 @@ class CompletionDraws(CompletionIntervals):
             if own:
                 counts = random.multinomial(len(learned), np.full(len(learned), 1 / len(learned)))
                 model = start.fitted(learned, counts.astype(float), DRAW_EM_STEPS)
-            draws.append(model.draw(X, random))
+            draws.append(model.draw(X, random, self._bounds))
         return draws
 
     def _calibrated_noise(self, X: Array | None) -> Array:
@@ -144,7 +145,8 @@ class CompletionDraws(CompletionIntervals):
         for at, part in self._loss_parts:
             z = Z[:, at]
             if part.of_residual:
-                out[:, at] = z + random.normal(size=z.shape) * np.sqrt(noise[at])
+                limits = None if self._bounds is None else self._bounds[:, at]
+                out[:, at] = truncated_draw(z, np.sqrt(noise[at]), limits, random)
             else:
                 entries = predictive(part, z, np.zeros_like(z), np.ones_like(z))
                 out[:, at] = entries.quantile(random.random(z.shape))

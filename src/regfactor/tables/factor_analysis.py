@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from regfactor.core.params import Array
+from regfactor.tables.truncation import truncated_draw
 
 SMALLEST_NOISE_SHARE = 1e-3  # of the variance of a column, below which its noise does not fall
 SMALL_FACTOR = 0.3  # size of a factor that is added, in deviations of the noise
@@ -79,11 +80,16 @@ class FactorAnalysis:
         added = SMALL_FACTOR * np.sqrt(self.noise / missing) * directions
         return FactorAnalysis(np.vstack([self.components, added]), self.offsets, self.noise)
 
-    def draw(self, X: Array, random: np.random.Generator) -> Array:
+    def draw(
+        self,
+        X: Array,
+        random: np.random.Generator,
+        bounds: Array | None = None,
+    ) -> Array:
         """Return a table of draws given the observed entries of each row, for all of its cells."""
         means, covariances = self.posterior(X)
         roots = np.linalg.cholesky(covariances)
         normal = random.normal(size=means.shape)
         codes = means + np.einsum("ikl,il->ik", roots, normal)
-        noise = random.normal(size=X.shape) * np.sqrt(self.noise)
-        return np.asarray(codes @ self.components + self.offsets + noise)
+        predicted = np.asarray(codes @ self.components + self.offsets)
+        return truncated_draw(predicted, np.sqrt(self.noise), bounds, random)

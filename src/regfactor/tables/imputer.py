@@ -28,7 +28,7 @@ class SubspaceImputer(ConvexSubspace):
         Strength of the trace norm; "auto" is chosen by held-out entries.
     debias : bool or "prior", default="prior"
         How entries are filled once the subspace is found.
-    fit_intercept, scale, max_rank, rule, sparse_zeros, max_iter, tol, time_limit, verbose,
+    fit_intercept, scale, max_rank, bounds, rule, sparse_zeros, max_iter, tol, time_limit, verbose,
     random_state, callback
         As in `ConvexSubspace`, which describes all of them.
 
@@ -58,6 +58,7 @@ class SubspaceImputer(ConvexSubspace):
         scale: bool = True,
         max_rank: int | None = None,
         *,
+        bounds: Any = None,
         rule: str = "min",
         sparse_zeros: str = "missing",
         max_iter: int = 1000,
@@ -74,6 +75,7 @@ class SubspaceImputer(ConvexSubspace):
             scale,
             debias,
             max_rank,
+            bounds=bounds,
             rule=rule,
             sparse_zeros=sparse_zeros,
             max_iter=max_iter,

@@ -11,7 +11,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from regfactor.core.loop import Limits
 from regfactor.core.params import Array
-from regfactor.fitting.calibrated_entries import EntryCalibration
+from regfactor.fitting.calibrated_entries import LARGEST_LEVERAGE, EntryCalibration
 from regfactor.fitting.columns import Codec, Kind, Line, Number, OneHot, Steps, as_table
 from regfactor.fitting.conformal import PredictionInterval, check_level, conformal_quantile
 from regfactor.fitting.factor_estimator import FactorEstimator, TableInputs
@@ -27,6 +27,7 @@ from regfactor.fitting.selection import COMPARED_FIT_TOL, deviations
 from regfactor.fitting.side_by_side import with_missing_as_nan
 from regfactor.problems import Convex, Data
 from regfactor.solvers.base import solve_within
+from regfactor.tables.truncation import read_bounds, truncated_mean
 
 # held out in a fit, a column, below which cross-fitting adds others
 ENOUGH_ENTRIES = 100
@@ -36,6 +37,38 @@ FOLD_SHARE = 0.125  # of the cells, so that what is missing in a fold is near to
 
 class CompletionIntervals(FactorEstimator):
     """A model of a table whose missing entries have intervals."""
+
+    bounds: Any = None
+    _bounds: Array | None = None  # of columns, in the units of the problem
+
+    def _read_bounds(self, inputs: TableInputs) -> Array | None:
+        """Return the bounds of columns in the units of the problem; raise if they are wrong."""
+        table = with_missing_as_nan(inputs.table)
+        names = inputs.names or list(range(table.shape[1]))
+        numbers = np.array([self._is_number(j) for j in range(table.shape[1])])
+        units = self._column_units
+        if units is None:
+            return read_bounds(self.bounds, names, table, numbers)
+        found = read_bounds(self.bounds, names, units.values(table), numbers)
+        if found is None:
+            return None
+        return np.asarray((found - units.center) / units.unit)
+
+    def _bounded(self, table: Any, codes: Array, predicted: Array) -> Array:
+        """Return predictions as means of distributions that do not leave their bounds."""
+        if self._bounds is None:
+            return predicted
+        low, high = self._bounds
+        if self._held_out is None or getattr(self, "debias", False) is True:
+            return np.clip(predicted, low, high).astype(predicted.dtype)
+        calibration = self._calibrated(None)
+        out = predicted.copy()
+        leverage = self._leverages(table, codes @ self._components + self._intercept)
+        for j in np.flatnonzero(np.isfinite(self._bounds).any(axis=0)).tolist():
+            variance = 1 + calibration.share * np.minimum(leverage[:, j], LARGEST_LEVERAGE)
+            deviation = np.sqrt(calibration.noise[j] * variance)
+            out[:, j] = truncated_mean(predicted[:, j], deviation, low[j], high[j])
+        return out
 
     def complete_interval(self, X: Any, level: float = 0.9) -> PredictionInterval:
         """Return limits between which missing entries lie with a given probability.
@@ -76,6 +109,9 @@ class CompletionIntervals(FactorEstimator):
                 continue
             entries = calibration.entries(j, Z[:, j].astype(np.float64), leverage[:, j])
             low, high = entries.limits(calibration.deviations(j, level))
+            if self._bounds is not None:
+                low = np.clip(low, *self._bounds[:, j])
+                high = np.clip(high, *self._bounds[:, j])
             lower[:, j] = low
             upper[:, j] = high
         return PredictionInterval(

@@ -56,6 +56,10 @@ class ConvexSubspace(CompletionDraws):
         is not clear. `objective_` and `gap_` stay those of the penalized fit.
     max_rank : int, optional
         Largest number of components. The gap then shows what the limit costs.
+    bounds : dict, optional
+        Lower and upper bounds of numbers, {column: (lower, upper)}, None where there is none.
+        Filled entries, intervals and draws keep them: they are means, limits and draws of the
+        distribution cut off there. An observed entry outside is an error.
     rule : {"min", "1se"}, default="min"
         Of the strengths tried by `alpha="auto"`, take the best, or the largest within one standard
         error of it.
@@ -129,6 +133,7 @@ class ConvexSubspace(CompletionDraws):
         "scale": ["boolean"],
         "debias": ["boolean", StrOptions({"prior"})],
         "max_rank": [COUNT, None],
+        "bounds": [dict, None],
     }
     mixed = True
 
@@ -141,6 +146,7 @@ class ConvexSubspace(CompletionDraws):
         debias: bool | str = False,
         max_rank: int | None = None,
         *,
+        bounds: Any = None,
         rule: str = "min",
         sparse_zeros: str = "missing",
         max_iter: int = 1000,
@@ -156,6 +162,7 @@ class ConvexSubspace(CompletionDraws):
         self.scale = scale
         self.debias = debias
         self.max_rank = max_rank
+        self.bounds = bounds
         self.rule = rule
         self.sparse_zeros = sparse_zeros
         self.max_iter = max_iter
@@ -187,6 +194,13 @@ class ConvexSubspace(CompletionDraws):
         self
         """
         return self._fit(X, sample_weight, entry_weight)
+
+    def _read(self, X: Any, sample_weight: Any = None, entry_weight: Any = None, /) -> TableInputs:
+        inputs = super()._read(X, sample_weight, entry_weight)
+        self._bounds = None
+        if self.bounds:
+            self._bounds = self._read_bounds(inputs)
+        return inputs
 
     def _state(self, inputs: TableInputs) -> Convex:
         return self._convex(inputs, Trace())
