@@ -233,6 +233,17 @@ def summary(totals: dict[float, Totals]) -> list[str]:
     return lines
 
 
+def peers() -> str:
+    """Return what the peers do."""
+    text = (
+        f"The peer: limits by the residuals of {CALIBRATING:.0%} of the observed cells, which "
+        "IterativeImputer was not given"
+    )
+    if installed("miceforest") and not QUICK:
+        text += f"; and mean and deviation of {N_DRAWS} draws of miceforest"
+    return f"{text}."
+
+
 def main() -> str:
     """Compare limits at three levels on hidden cells of public tables."""
     names = list(TABLES)[:4] if QUICK else list(TABLES)
@@ -254,7 +265,7 @@ def main() -> str:
             "",
             f"{HIDDEN:.0%} of the cells hidden at random, one draw, at most {MAX_ROWS} rows of each table; one thread; {versions('scikit-learn')}. "
             "`covered` is the share of hidden numbers within their limits, `width` the mean width in deviations of the column; `sets hold` is the share of hidden categories "
-            f"and truth values in their sets. The peers: limits by the residuals of {CALIBRATING:.0%} of the observed cells, which IterativeImputer was not given; and mean and deviation of {N_DRAWS} draws of miceforest.",
+            f"and truth values in their sets. {peers()}",
             "",
             *table(head, rows),
             "",
