@@ -92,6 +92,8 @@ def test_the_unit_of_a_column_is_its_deviation_inside_the_problem():
     assert scaled.alpha_max_ == pytest.approx(by_hand.alpha_max_, rel=1e-8)
     np.testing.assert_allclose(scaled.components_, by_hand.components_ * X.std(axis=0), atol=1e-5)
     assert scaled.relative_gap_ <= 1e-9
+    np.testing.assert_allclose(scaled.scale_, X.std(axis=0))
+    np.testing.assert_allclose(np.linalg.norm(scaled.components_ / scaled.scale_, axis=1), 1.0)
     predicted = scaled.inverse_transform(scaled.transform(X))
     np.testing.assert_allclose(predicted, scaled.codes_ @ scaled.components_ + scaled.intercept_)
 

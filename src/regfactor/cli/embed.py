@@ -156,7 +156,7 @@ def _loadings(model: Any) -> Grid:
     else:
         names = list(model.feature_names_in_)
     lines = []
-    for j, row in enumerate(model.components_[:5]):
+    for j, row in enumerate(model.components_[:5] / model.scale_):
         top = np.argsort(-np.abs(row))[:4]
         lines.append((f"pattern {j + 1}", ", ".join(f"{names[i]} ({row[i]:+.2f})" for i in top)))
     return Grid(("pattern", "made of"), lines, "The columns that weigh most in each pattern.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from regfactor.core.loop import Solution
@@ -85,6 +86,8 @@ class ConvexSubspace(CompletionDraws):
         In the units of the data, ordered by falling singular value; unit rows in the units of the
         deviations.
     singular_values_ : ndarray of shape (n_atoms,)
+    scale_ : ndarray of shape (n_features,)
+        The units u_j of the columns; `components_ / scale_` compares columns of different units.
     intercept_ : ndarray of shape (n_features,)
     alpha_, alpha_max_ : float
     noise_ : float
@@ -214,6 +217,9 @@ class ConvexSubspace(CompletionDraws):
     ) -> Solution[Any]:
         published = super()._publish(choice, solution, inputs, run)
         self.singular_values_ = self._sizes
+        self.scale_ = np.ones(len(self._intercept))
+        if self._column_units is not None:
+            self.scale_ = self._column_units.unit
         return published
 
 
