@@ -327,7 +327,6 @@ EXEMPT = dict.fromkeys(
     "ConvexFactorClassifier": MARKER | FOLDS,
     "ExpectationSVC": MARKER | FOLDS,
     "SemiSupervisedClassifier": MARKER | FOLDS,
-    "AutoImputer": FOLDS,
     "SNFRegressor": ROUNDING,
     "SemiSupervisedRegressor": ROUNDING,
     "SNFRegressorCV": FOLDS | NO_ITERATION,
