@@ -19,6 +19,9 @@ from regfactor.problems import Data
 from regfactor.problems.layout import Dense, Pattern
 
 BLOCK_ELEMENTS = 4_000_000  # numbers of k x k matrices that are held at once
+# beyond these, columns times squared rank and rows times that, widths follow the noise alone
+MAX_PAIRS = 20_000_000
+MAX_PRODUCTS = 2e10
 TINY_RIDGE = 1e-8  # of a penalty that is no ridge, relative to the mean curvature
 
 
@@ -69,7 +72,7 @@ def leverages(data: Data, P: Array, C: Array, strengths: Array) -> Array:
     """Return the leverage of every cell of the rows of a table, observed or not."""
     n, d = data.shape
     out = np.zeros((n, d))
-    if not len(C):
+    if not len(C) or _is_too_large(data, C):
         return out
     k = len(C)
     pairs = np.einsum("kj,lj->jkl", C, C, dtype=np.float64).reshape(d, k * k)
@@ -88,7 +91,7 @@ def leverages_at(
     """Return the leverage of some cells, given by their rows and columns."""
     rows, columns = cells
     out = np.zeros(len(rows))
-    if not len(C):
+    if not len(C) or _is_too_large(data, C):
         return out
     order = np.argsort(rows, kind="stable")
     for block, covariances in code_covariances(data, P, C, strengths):
@@ -98,6 +101,12 @@ def leverages_at(
         moved = np.einsum("ikl,il->ik", covariances[rows[here] - block[0]], loadings)
         out[here] = (moved * loadings).sum(axis=1)
     return out
+
+
+def _is_too_large(data: Data, C: Array) -> bool:
+    """Return whether covariances of codes would take too much memory or time."""
+    pairs = C.shape[1] * len(C) ** 2
+    return pairs > MAX_PAIRS or float(pairs) * data.shape[0] > MAX_PRODUCTS
 
 
 def _entries_of_rows(data: Data, entries: Array, rows: Array) -> Array:
