@@ -15,17 +15,23 @@ from regfactor.labels.latent.features import (
     n_monomials,
 )
 from regfactor.labels.latent.problem import SNF, views_of
-from regfactor.labels.latent.ridge import Dual, Primal, View, gaussian_form, polynomial_form
+from regfactor.labels.latent.ridge import (
+    DualRidge,
+    Primal,
+    RidgeView,
+    gaussian_form,
+    polynomial_form,
+)
 
 RNG = np.random.default_rng
 FORMS = {
     "poly1 primal": Primal(Monomials(3, 1)),
     "poly2 primal": Primal(Monomials(3, 2)),
     "poly4 primal": Primal(Monomials(3, 4)),
-    "poly1 dual": Dual(LatentPolynomial(1)),
-    "poly2 dual": Dual(LatentPolynomial(2)),
-    "poly3 dual": Dual(LatentPolynomial(3)),
-    "rbf dual": Dual(LatentGaussian(0.4)),
+    "poly1 dual": DualRidge(LatentPolynomial(1)),
+    "poly2 dual": DualRidge(LatentPolynomial(2)),
+    "poly3 dual": DualRidge(LatentPolynomial(3)),
+    "rbf dual": DualRidge(LatentGaussian(0.4)),
     "rbf waves": Primal(Waves.drawn(3, 20, 0.4, RNG(7))),
 }
 every_form = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
@@ -127,7 +133,7 @@ def test_primal_and_dual_agree(D, degree, weighted):
     theta = RNG(1).normal(size=30 * D)
     primal, dual = (
         problem(form, D=D, weighted=weighted).value_and_gradient(theta)
-        for form in (Primal(Monomials(D, degree)), Dual(LatentPolynomial(degree)))
+        for form in (Primal(Monomials(D, degree)), DualRidge(LatentPolynomial(degree)))
     )
     assert primal[0] == pytest.approx(dual[0], rel=1e-11)
     np.testing.assert_allclose(primal[1], dual[1], rtol=1e-7, atol=1e-9 * np.abs(dual[1]).max())
@@ -135,7 +141,7 @@ def test_primal_and_dual_agree(D, degree, weighted):
 
 def test_many_waves_are_near_the_gaussian_kernel():
     theta = RNG(1).normal(size=90)
-    exact = problem(Dual(LatentGaussian(0.4))).value_and_gradient(theta)[0]
+    exact = problem(DualRidge(LatentGaussian(0.4))).value_and_gradient(theta)[0]
     few, many = (
         abs(
             problem(Primal(Waves.drawn(3, size, 0.4, RNG(0)))).value_and_gradient(theta)[0] / exact
@@ -147,7 +153,7 @@ def test_many_waves_are_near_the_gaussian_kernel():
 
 
 def test_residuals_are_ridge_times_duals_and_duals_sum_to_zero():
-    p = problem(Dual(LatentPolynomial(2)), weighted=True)
+    p = problem(DualRidge(LatentPolynomial(2)), weighted=True)
     Z = RNG(1).normal(size=(30, 3))
     model, view = p.regressions(Z)[0], p.views[0]
     np.testing.assert_allclose(model.alpha.sum(axis=0), 0, atol=1e-12)
@@ -202,12 +208,12 @@ def linear_optimum(X, D, lambda_v, lambda_z):
 
 
 @pytest.mark.parametrize("D", [2, 4])
-@pytest.mark.parametrize("form", [Primal, Dual])
+@pytest.mark.parametrize("form", [Primal, DualRidge])
 def test_degree_one_without_labels_reaches_its_closed_form(D, form):
     X = RNG(0).normal(size=(40, 6)) @ RNG(1).normal(size=(6, 6))
-    kind = Primal(Monomials(D, 1)) if form is Primal else Dual(LatentPolynomial(1))
+    kind = Primal(Monomials(D, 1)) if form is Primal else DualRidge(LatentPolynomial(1))
     ones = np.ones(40)
-    p = SNF((View(X, ones, 0.7, 1.0, kind),), 1.3, ones, D)
+    p = SNF((RidgeView(X, ones, 0.7, 1.0, kind),), 1.3, ones, D)
     found = minimized(p, RNG(2).normal(size=40 * D))
     assert found.fun == pytest.approx(linear_optimum(X, D, 0.7, 1.3), rel=1e-8)
 
@@ -232,9 +238,9 @@ def test_a_back_constraint_has_the_gradient_of_what_it_holds():
 
 def test_the_cheaper_exact_form_is_taken():
     assert isinstance(polynomial_form(100, 3, 2), Primal) and isinstance(
-        polynomial_form(10, 3, 2), Dual
+        polynomial_form(10, 3, 2), DualRidge
     )
-    assert isinstance(gaussian_form(3000, 3, 1.0, 10, None), Dual)
+    assert isinstance(gaussian_form(3000, 3, 1.0, 10, None), DualRidge)
     waves = gaussian_form(3001, 3, 1.0, 10, RNG(0))
     assert (
         isinstance(waves, Primal)
@@ -246,6 +252,6 @@ def test_the_cheaper_exact_form_is_taken():
 
 
 def test_equal_latent_rows_are_no_obstacle():
-    p = problem(Dual(LatentPolynomial(2)))
+    p = problem(DualRidge(LatentPolynomial(2)))
     value, gradient = p.value_and_gradient(np.ones(90))
     assert np.isfinite(value) and np.isfinite(gradient).all()

@@ -12,7 +12,7 @@ from regfactor.labels.latent import ridge as snf_forms
 from regfactor.labels.latent.cv import SNFRegressorCV
 from regfactor.labels.latent.estimator import SNFRegressor
 from regfactor.labels.latent.settings import default_settings
-from regfactor.labels.latent.trials import Candidate, CrossValidation, Trial, ranked
+from regfactor.labels.latent.trials import CrossValidation, LatentCandidate, LatentTrial, ranked
 
 SMALL = [{"max_iter": (0, 15)}, {"kernel": "rbf", "n_components": 1.0, "gamma": 0.1, "max_iter": 0}]
 
@@ -109,7 +109,7 @@ def test_results_are_sorted_and_complete():
 
 def test_a_kernel_machine_is_left_only_for_what_is_surely_better():
     def trial(machine, errors):
-        return Trial(Candidate(0, 0, 0.1, machine), np.array(errors))
+        return LatentTrial(LatentCandidate(0, 0, 0.1, machine), np.array(errors))
 
     machine, other = trial(True, [1.0, 2.0, 3.0, 4.0]), trial(True, [2.0, 2.0, 3.0, 4.0])
     lucky, better = trial(False, [1.0, 2.0, 3.0, 3.9]), trial(False, [0.5, 1.6, 2.4, 3.5])
@@ -346,12 +346,12 @@ def test_heavy_rows_decide():
 
 def test_standard_errors_of_equal_weights_are_those_without():
     errors, others = np.array([1.0, 2.0, 4.0, 7.0]), np.array([1.5, 1.0, 4.5, 5.0])
-    candidate = Candidate(0, 0, 0.1)
+    candidate = LatentCandidate(0, 0, 0.1)
     for weights in (None, np.full(4, 3.0)):
-        one, two = Trial(candidate, errors, weights), Trial(candidate, others, weights)
+        one, two = LatentTrial(candidate, errors, weights), LatentTrial(candidate, others, weights)
         assert one.standard_error() == pytest.approx(errors.std(ddof=1) / 2)
         assert one.standard_error(two) == pytest.approx((errors - others).std(ddof=1) / 2)
-    halves = Trial(candidate, errors, np.array([1.0, 1.0, 0.0, 0.0]))
+    halves = LatentTrial(candidate, errors, np.array([1.0, 1.0, 0.0, 0.0]))
     assert halves.mean == 1.5
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from regfactor.clusters.transformations import Elementwise, Identity, Logarithm, SquareRoot
 from regfactor.core.params import SMALLEST_NORMAL, Array, frozen
-from regfactor.fitting.columns import Cells, Codec, Kind, Number, OneHot, as_table
+from regfactor.fitting.columns import Cells, Codec, Kind, Number, OneHotCodec, as_table
 from regfactor.fitting.inputs import as_float_table, check_sizes, validated
 from regfactor.fitting.schema import MAX_TEXT_LEVELS, Schema
 from regfactor.losses import Squared
@@ -82,7 +82,7 @@ class Encoding:
         for cells in columns:
             if cells.kind in LABEL_KINDS:
                 _refuse_prose(cells)
-                codecs.append(OneHot(cells.name, cells.kind, Squared(), cells.levels))
+                codecs.append(OneHotCodec(cells.name, cells.kind, Squared(), cells.levels))
             else:
                 codecs.append(Number(cells.name, cells.kind, Squared(), 0.0, 1.0))
             is_number = cells.kind in (Kind.NUMBER, Kind.EMPTY)

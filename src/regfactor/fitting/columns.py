@@ -48,7 +48,7 @@ class Cells:
         return np.isnan(self.values)
 
 
-class Table(abc.ABC):
+class ColumnTable(abc.ABC):
     """A table of named columns, read as numbers and written back with missing entries filled."""
 
     names: list[Any]
@@ -66,7 +66,7 @@ class Table(abc.ABC):
         """Return a table of the same type with the missing entries of column j set to fills[j]."""
 
 
-def as_table(X: Any) -> Table:
+def as_table(X: Any) -> ColumnTable:
     """Return a pandas or polars frame, or anything that numpy takes, as a table."""
     if not hasattr(X, "columns"):
         return ArrayTable(X)
@@ -85,7 +85,7 @@ def unmasked(X: Any) -> Any:
     return X.data
 
 
-class ArrayTable(Table):
+class ArrayTable(ColumnTable):
     """An array; columns of objects are looked at one by one."""
 
     def __init__(self, X: Any) -> None:
@@ -123,7 +123,7 @@ class ArrayTable(Table):
         return out
 
 
-class PandasTable(Table):
+class PandasTable(ColumnTable):
     """A pandas frame: a categorical column is ordered if its type is."""
 
     def __init__(self, frame: Any) -> None:
@@ -165,7 +165,7 @@ class PandasTable(Table):
         return out
 
 
-class PolarsTable(Table):
+class PolarsTable(ColumnTable):
     """A polars frame: an Enum has a fixed order and is ordered, a Categorical is unordered."""
 
     def __init__(self, frame: Any) -> None:
@@ -249,7 +249,7 @@ class Number(Codec):
 
 
 @frozen
-class Line(Codec):
+class LineCodec(Codec):
     """Levels as 0, 1, ... on a line, or -1 and +1 for losses of a margin."""
 
     levels: tuple[Any, ...]
@@ -275,7 +275,7 @@ class Line(Codec):
 
 
 @frozen
-class OneHot(Codec):
+class OneHotCodec(Codec):
     """A column of 0 and 1 for each level, or -1 and +1 for losses of a margin.
 
     The most probable level is predicted.
@@ -299,7 +299,7 @@ class OneHot(Codec):
 
 
 @frozen
-class Steps(Codec):
+class StepCodec(Codec):
     """A column of 0 and 1 for each step between the levels that occur: whether a cell is above it.
 
     Each step has an offset of its own, so that levels need not be equally far apart; the median
@@ -428,7 +428,7 @@ def _as_stored(values: Array, dtype: Any, observed: Array) -> Array:
     return values.astype(dtype)
 
 
-def _positions(cells: Cells, codec: Line | OneHot | Steps) -> Array:
+def _positions(cells: Cells, codec: LineCodec | OneHotCodec | StepCodec) -> Array:
     """Return the positions of labels among the levels of the fit, NaN for unknown ones."""
     place = {level: float(j) for j, level in enumerate(codec.levels)}
     table = np.array([*(place.get(level, np.nan) for level in cells.levels), np.nan])

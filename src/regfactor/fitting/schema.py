@@ -11,12 +11,12 @@ from regfactor.core.params import SMALLEST_NORMAL, Array, choose, frozen, is_opt
 from regfactor.fitting.columns import (
     Cells,
     Codec,
+    ColumnTable,
     Kind,
-    Line,
+    LineCodec,
     Number,
-    OneHot,
-    Steps,
-    Table,
+    OneHotCodec,
+    StepCodec,
     as_table,
 )
 from regfactor.fitting.dispersion import column_means, profile_thetas
@@ -161,7 +161,7 @@ class Schema:
         }
         return table.filled(fills)
 
-    def _columns(self, table: Table) -> list[Cells]:
+    def _columns(self, table: ColumnTable) -> list[Cells]:
         """Return the columns of a table; raise where they are not those of the fit."""
         names = [codec.name for codec in self.codecs]
         if len(table.names) != len(names):
@@ -263,7 +263,7 @@ def _require_kind(cells: Cells, codec: Codec) -> None:
             "convert it."
         )
     ordered = codec.kind is Kind.ORDERED and cells.kind is Kind.ORDERED
-    if not ordered or not isinstance(codec, Line | Steps):
+    if not ordered or not isinstance(codec, LineCodec | StepCodec):
         return
     if len(codec.levels) > 1 and cells.levels != codec.levels:
         raise ValueError(
@@ -314,7 +314,7 @@ def _label_codec(cells: Cells, loss: Any) -> Codec:
     if len(seen) < 2 and (loss == AUTO or kind in LABELS):
         # a logistic loss would send its offset to infinity; with nothing seen at all the first
         # level stands in
-        return Line(name, kind, Squared(), tuple(seen or levels[:1]))
+        return LineCodec(name, kind, Squared(), tuple(seen or levels[:1]))
     if kind in (Kind.UNORDERED, Kind.TEXT):
         loss = Logistic() if loss == AUTO else loss
         if not isinstance(loss, Logistic | Margin | Multinomial):
@@ -323,10 +323,10 @@ def _label_codec(cells: Cells, loss: Any) -> Codec:
                 f"'logistic', 'softmax' or a hinge, not {loss!r}. If its categories have an order, "
                 "make it an ordered type."
             )
-        coding = Line if len(seen) == 2 and not loss.rowwise else OneHot
+        coding = LineCodec if len(seen) == 2 and not loss.rowwise else OneHotCodec
         return coding(name, kind, loss, tuple(seen))
     if loss == AUTO and len(levels) > 2:
-        return Steps(name, kind, Logistic(), levels, occur)
+        return StepCodec(name, kind, Logistic(), levels, occur)
     if loss in (AUTO, "ordinal"):
         loss = Logistic() if len(levels) == 2 else Ordinal(levels=len(levels))
     if loss.rowwise or (len(levels) > 2 and isinstance(loss, Logistic | Margin)):
@@ -334,7 +334,7 @@ def _label_codec(cells: Cells, loss: Any) -> Codec:
             f"Column {name!r} has {len(levels)} ordered levels, which {loss} cannot take; use "
             "'ordinal'."
         )
-    return Line(name, kind, loss, levels)
+    return LineCodec(name, kind, loss, levels)
 
 
 def _with_dispersion(values: Array, weights: Array | None) -> Loss:

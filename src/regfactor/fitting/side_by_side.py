@@ -33,14 +33,14 @@ class SecondView(BaseEstimator):
 
 
 @frozen
-class Units:
+class ViewUnits:
     """For each column, the number that its data are divided by and the weight of its loss."""
 
     divisor: Array
     weight: Array
 
     @classmethod
-    def ones(cls, width: int) -> Units:
+    def ones(cls, width: int) -> ViewUnits:
         """Return units that change nothing."""
         return cls(np.ones(width), np.ones(width))
 
@@ -169,7 +169,7 @@ def units(
     views: Sequence[Any],
     rows: Array | None,
     intercept: bool,
-) -> Units:
+) -> ViewUnits:
     """Return units in which the best constants cost a half for each observed entry of every view.
 
     Under a loss of the residual each column is divided by its deviation: from its mean, or from
@@ -193,7 +193,7 @@ def units(
                 weight = 0.5 / cost
         divisors.append(divisor)
         weights.append(np.full(width, weight))
-    return Units(np.concatenate(divisors), np.concatenate(weights))
+    return ViewUnits(np.concatenate(divisors), np.concatenate(weights))
 
 
 def _deviations(view: Any, rows: Array | None, intercept: bool) -> Array:

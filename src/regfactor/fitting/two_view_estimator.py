@@ -12,7 +12,7 @@ from regfactor.core.loop import Solution
 from regfactor.core.params import is_number
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.factor_estimator import TABLE_CONSTRAINTS, FactorEstimator, TableInputs
-from regfactor.fitting.side_by_side import Units
+from regfactor.fitting.side_by_side import ViewUnits
 from regfactor.losses import Loss
 from regfactor.penalties import TwoView
 from regfactor.problems import Convex
@@ -34,7 +34,7 @@ class TwoViewEstimator(FactorEstimator):
 
     _n_first: int
     _losses: tuple[Loss, Loss]
-    _units: Units
+    _units: ViewUnits
 
     @property
     def _gauge(self) -> TwoView:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.params import Array, require_count
 from regfactor.fitting.calibrated_entries import LARGEST_LINK_VARIANCE
-from regfactor.fitting.columns import Codec, Line, Number, OneHot, Steps
+from regfactor.fitting.columns import Codec, LineCodec, Number, OneHotCodec, StepCodec
 from regfactor.fitting.inputs import as_float_table, filled
 from regfactor.fitting.leverage import code_covariances
 from regfactor.fitting.predictive import predictive
@@ -197,9 +197,9 @@ def _drawn_levels(codec: Codec, shares: Array, random: np.random.Generator) -> A
     uniform = random.random((len(shares), 1))
     positions = (np.cumsum(shares, axis=1) < uniform).sum(axis=1)
     positions = np.minimum(positions, shares.shape[1] - 1)
-    if isinstance(codec, OneHot):
+    if isinstance(codec, OneHotCodec):
         return np.eye(shares.shape[1])[positions]
-    if isinstance(codec, Steps):
+    if isinstance(codec, StepCodec):
         return (positions[:, None] > np.arange(shares.shape[1] - 1)).astype(float)
-    assert isinstance(codec, Line) and not isinstance(codec, Number)
+    assert isinstance(codec, LineCodec) and not isinstance(codec, Number)
     return positions[:, None].astype(float)

@@ -12,7 +12,15 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from regfactor.core.loop import Limits
 from regfactor.core.params import Array
 from regfactor.fitting.calibrated_entries import LARGEST_LEVERAGE, EntryCalibration
-from regfactor.fitting.columns import Codec, Kind, Line, Number, OneHot, Steps, as_table
+from regfactor.fitting.columns import (
+    Codec,
+    Kind,
+    LineCodec,
+    Number,
+    OneHotCodec,
+    StepCodec,
+    as_table,
+)
 from regfactor.fitting.conformal import PredictionInterval, check_level, conformal_quantile
 from regfactor.fitting.factor_estimator import FactorEstimator, TableInputs
 from regfactor.fitting.inputs import as_float_table, filled
@@ -314,7 +322,9 @@ class CompletionIntervals(FactorEstimator):
                 continue
             if isinstance(codec, Number):
                 fills[j] = codec.decode(limits[missing, at])
-            elif codec.kind in (Kind.ORDERED, Kind.BOOLEAN) and isinstance(codec, Line | Steps):
+            elif codec.kind in (Kind.ORDERED, Kind.BOOLEAN) and isinstance(
+                codec, LineCodec | StepCodec
+            ):
                 shares = level_shares(codec, limits[missing, at])
                 chosen = self._set(codec, at, shares, level)
                 if first:
@@ -333,14 +343,14 @@ def _weights(inputs: TableInputs, hidden: Array) -> Any:
 
 def level_shares(codec: Codec, predicted: Array) -> Array:
     """Return the probabilities of the levels of a column from its encoded predictions."""
-    if isinstance(codec, OneHot):
+    if isinstance(codec, OneHotCodec):
         shares = np.clip(predicted, 1e-9, None)
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
-    if isinstance(codec, Steps):
+    if isinstance(codec, StepCodec):
         above = np.minimum.accumulate(np.clip(predicted, 0, 1), axis=1)
         ones = np.ones((len(predicted), 1))
         return np.asarray(-np.diff(np.hstack([ones, above, 0 * ones]), axis=1))
-    assert isinstance(codec, Line)
+    assert isinstance(codec, LineCodec)
     if len(codec.levels) == 1:
         return np.ones((len(predicted), 1))
     if len(codec.levels) > 2:  # positions on a line
@@ -352,18 +362,18 @@ def level_shares(codec: Codec, predicted: Array) -> Array:
 
 def _positions(codec: Codec, x: Array) -> Array:
     """Return the position of the level of encoded cells, as those of `_shares`."""
-    if isinstance(codec, OneHot):
+    if isinstance(codec, OneHotCodec):
         return x.argmax(axis=1)
-    if isinstance(codec, Steps):
+    if isinstance(codec, StepCodec):
         return (x > 0.5).sum(axis=1)
     return np.clip(np.rint(x[:, 0]), 0, None).astype(int)
 
 
 def _level(codec: Codec, positions: Array) -> Array:
     """Return levels by their position."""
-    assert isinstance(codec, Line | Steps)
+    assert isinstance(codec, LineCodec | StepCodec)
     levels: Any = codec.levels
-    if isinstance(codec, Steps):
+    if isinstance(codec, StepCodec):
         levels = [codec.levels[k] for k in codec.occur]
     table = np.empty(len(levels), object)
     table[:] = list(levels)

@@ -14,7 +14,7 @@ import scipy.linalg
 from regfactor.core.params import Array, frozen
 from regfactor.fitting.conformal import PredictionInterval, check_level, conformal_quantile
 from regfactor.fitting.scoring import Scoring
-from regfactor.fitting.side_by_side import Units
+from regfactor.fitting.side_by_side import ViewUnits
 from regfactor.losses import Loss
 from regfactor.penalties import SquaredL2
 
@@ -43,7 +43,7 @@ class CodeModel:
     components: Array
     intercept: Array
     moment: Array
-    units: Units
+    units: ViewUnits
     columns: slice
 
     def predict(self, table: Array, strength: float) -> Array:

@@ -29,7 +29,7 @@ from regfactor.fitting.noise import (
 from regfactor.fitting.parameters import AUTO, NOISE_OPTION, POSITIVE
 from regfactor.fitting.side_by_side import (
     AUTO_LOSS,
-    Units,
+    ViewUnits,
     is_vector,
     null_gradient,
     units,
@@ -237,7 +237,7 @@ class MultiViewSubspace(FactorEstimator):
         rows = row_weights(table, sample_weight)
         parts = self._layout.split(table)
         self._losses = self._view_losses()
-        self._units = Units.ones(table.shape[1])
+        self._units = ViewUnits.ones(table.shape[1])
         if self.scale:
             self._units = units(self._losses, parts, rows, self.fit_intercept)
         self._training = TrainingViews(table, rows)

@@ -32,7 +32,7 @@ from regfactor.fitting.selection import COMPARED_FIT_TOL
 from regfactor.fitting.side_by_side import (
     AUTO_LOSS,
     SecondView,
-    Units,
+    ViewUnits,
     hstack_tables,
     is_vector,
     joint_loss,
@@ -273,9 +273,9 @@ class TwoViewSubspace(TwoViewEstimator):
             return inputs.without_extremes()
         return inputs
 
-    def _view_units(self, table: Any, rows: Array | None) -> Units:
+    def _view_units(self, table: Any, rows: Array | None) -> ViewUnits:
         if not self.scale:
-            return Units.ones(table.shape[1])
+            return ViewUnits.ones(table.shape[1])
         return units(self._losses, self._split(table), rows, self.fit_intercept)
 
     def _split(self, table: Any) -> tuple[Any, Any]:

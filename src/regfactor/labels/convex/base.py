@@ -20,7 +20,7 @@ from regfactor.fitting.factor_estimator import TableInputs
 from regfactor.fitting.inputs import as_float_table, codes_of, filled, row_weights
 from regfactor.fitting.parameters import AUTO, POSITIVE, NumberInterval
 from regfactor.fitting.scoring import Scoring
-from regfactor.fitting.side_by_side import Units, joint_loss, with_missing_as_nan
+from regfactor.fitting.side_by_side import ViewUnits, joint_loss, with_missing_as_nan
 from regfactor.fitting.two_view_estimator import TWO_VIEW_CONSTRAINTS, TwoViewEstimator
 from regfactor.labels.convex.scaling import Scaling, scaling_of
 from regfactor.labels.convex.selection import Readout, select_by_labels, select_share
@@ -144,7 +144,7 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
             scaling_of(Y, self._losses[1], weights, self.fit_intercept),
         )
 
-    def _label_units(self, X: Array, Y: Array, rows: Array | None) -> Units:
+    def _label_units(self, X: Array, Y: Array, rows: Array | None) -> ViewUnits:
         """Return the weights of the entries of inputs and labels as units of their columns."""
         weights = np.ones(len(X)) if rows is None else rows
         observed = ~np.isnan(Y)
@@ -168,7 +168,7 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
         self.reconstruction_weight_ = input_weight * counts.rows * self._n_first
         widths = [X.shape[1], Y.shape[1]]
         weights = np.repeat([input_weight, label_weight], widths)
-        return Units(np.ones(sum(widths)), weights)
+        return ViewUnits(np.ones(sum(widths)), weights)
 
     def _pull(
         self,

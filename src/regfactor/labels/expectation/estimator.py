@@ -40,7 +40,7 @@ from regfactor.labels.expectation.inputs import (
     known_labels,
     label_shares,
 )
-from regfactor.labels.expectation.kernel_features import Features
+from regfactor.labels.expectation.kernel_features import KernelExpansion
 from regfactor.labels.expectation.label_weight import select_label_weight
 from regfactor.labels.expectation.problem import (
     Expectation,
@@ -72,7 +72,7 @@ class ExpectationInputs:
     counted: Array
     free: Array
     stated: StatedConstraints
-    features: Features
+    features: KernelExpansion
     margin: Margin
 
 
@@ -302,7 +302,7 @@ class ExpectationSVC(ClassifierMixin, Estimator):
             weights[free],
         )
         kernel = as_kernel(self.kernel, self.gamma, self.degree, self.coef0)
-        features = Features.of(
+        features = KernelExpansion.of(
             table,
             counted,
             weights[counted],

@@ -43,7 +43,7 @@ class Landmarks:
 
 
 @frozen
-class Features:
+class KernelExpansion:
     """Features R of rows, and the landmarks by which other rows get theirs.
 
     Without landmarks the features are the inputs. With the mean subtracted and divided by `length`
@@ -63,7 +63,7 @@ class Features:
         kernel: Kernel,
         landmarks: Any,
         random_state: Any,
-    ) -> Features:
+    ) -> KernelExpansion:
         """Return the features of some rows of a table, which have weights."""
         precomputed = isinstance(kernel, Precomputed)
         if precomputed and table.shape[0] != table.shape[1]:
@@ -80,7 +80,7 @@ class Features:
         if marks is not None and marks.columns is not None:
             marks = replace(marks, columns=rows[marks.columns])
         mean = np.asarray(weights @ R) / weights.sum()
-        return Features(R, mean, _mean_length(R, mean, weights), marks)
+        return KernelExpansion(R, mean, _mean_length(R, mean, weights), marks)
 
     def scaled(self) -> tuple[Any, Array]:
         """Return scaled features and the mean still to be subtracted, zero for dense ones."""

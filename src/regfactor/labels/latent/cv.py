@@ -27,10 +27,10 @@ from regfactor.labels.latent.settings import (
 )
 from regfactor.labels.latent.trials import (
     NO_ROWS,
-    Candidate,
     CrossValidation,
     Fold,
-    Trial,
+    LatentCandidate,
+    LatentTrial,
     ranked,
     with_ridge,
 )
@@ -74,7 +74,7 @@ class ChosenSNF(SNF):
 class CandidateChoice:
     """All candidates in the order of choice, and the data that they are fitted to."""
 
-    trials: list[Trial]
+    trials: list[LatentTrial]
     validation: CrossValidation
 
 
@@ -277,7 +277,7 @@ class SNFRegressorCV(LatentRegressor):
 
     def _chosen(
         self,
-        candidate: Candidate,
+        candidate: LatentCandidate,
         inputs: CandidateInputs,
         validation: CrossValidation,
     ) -> ChosenSNF:
@@ -358,7 +358,7 @@ def own_parameters(model: SNFRegressor) -> dict[str, Any]:
     return {name: v for name, v in model.get_params().items() if v != defaults[name]}
 
 
-def described(trial: Trial, own: dict[str, Any]) -> dict[str, Any]:
+def described(trial: LatentTrial, own: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters of a trial that are not the defaults, and its error."""
     candidate = trial.candidate
     return {

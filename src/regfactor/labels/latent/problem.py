@@ -18,7 +18,7 @@ from regfactor.labels.latent.placement import (
     LinearBasis,
     Reconstruction,
 )
-from regfactor.labels.latent.ridge import DeferredRegression, Form, Regression, View
+from regfactor.labels.latent.ridge import DeferredRegression, Form, Regression, RidgeView
 from regfactor.problems.base import Problem
 
 START_NOISE = 1e-3  # first latent numbers in directions in which the inputs do not vary
@@ -45,7 +45,7 @@ class SNF(Problem[LatentPoint]):
     minimized over E, so that no latent row moves alone.
     """
 
-    views: tuple[View, ...]
+    views: tuple[RidgeView, ...]
     lambda_z: float
     samples: Array
     dimensions: int
@@ -97,7 +97,7 @@ class SNF(Problem[LatentPoint]):
         weighted = self.lambda_z * self.samples[:, None] * Z
         return float(np.vdot(Z, weighted)), 2 * weighted
 
-    def view_part(self, view: View, Z: Array) -> tuple[float, Array]:
+    def view_part(self, view: RidgeView, Z: Array) -> tuple[float, Array]:
         """Return what a view adds to F, and its derivative in the rows of the view."""
         value, slope = view.form.value_and_gradient(view.of_rows(Z), view)
         if view.weight == 1:
@@ -171,16 +171,16 @@ def views_of(
     ridges: tuple[float, float],
     weight: float,
     form_of: Callable[[int], Form],
-) -> tuple[View, ...]:
+) -> tuple[RidgeView, ...]:
     """Return the view of the inputs, and one of the targets for each pattern of given ones.
 
     `form_of` returns the form of a number of rows.
     """
-    views = [View(X, samples, ridges[0], 1.0, form_of(len(X)))]
+    views = [RidgeView(X, samples, ridges[0], 1.0, form_of(len(X)))]
     for rows, columns in patterns(~np.isnan(Y)):
         targets = Y[np.ix_(rows, columns)]
         form = form_of(len(rows))
-        views.append(View(targets, samples[rows], ridges[1], weight, form, rows, columns))
+        views.append(RidgeView(targets, samples[rows], ridges[1], weight, form, rows, columns))
     return tuple(views)
 
 

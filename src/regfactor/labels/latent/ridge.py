@@ -98,7 +98,7 @@ class KernelRegression:
 class DeferredRegression:
     """A regression that is fitted when it is first used."""
 
-    view: View
+    view: RidgeView
     rows: Array
 
     @cached_property
@@ -124,7 +124,7 @@ class Form(abc.ABC):
     """min over V, b of sum_i w_i |t_i - phi(z_i) V - b|^2 + ridge |V|^2, primal or dual."""
 
     @abc.abstractmethod
-    def fitted(self, Z: Array, view: View) -> Regression:
+    def fitted(self, Z: Array, view: RidgeView) -> Regression:
         """Return the regression that attains the minimum."""
 
     @abc.abstractmethod
@@ -132,12 +132,12 @@ class Form(abc.ABC):
         """Return phi(z)'phi(y) of all pairs of latent rows, a new array."""
 
     @abc.abstractmethod
-    def value_and_gradient(self, Z: Array, view: View) -> tuple[float, Array]:
+    def value_and_gradient(self, Z: Array, view: RidgeView) -> tuple[float, Array]:
         """Return the minimum and its derivative in Z: V and b are held (envelope theorem)."""
 
 
 @frozen
-class View:
+class RidgeView:
     """Targets that are regressed on some of the latent rows, and their weight in the objective."""
 
     targets: Array
@@ -193,14 +193,14 @@ class Primal(Form):
 
     features: Features
 
-    def fitted(self, Z: Array, view: View) -> FeatureRegression:
+    def fitted(self, Z: Array, view: RidgeView) -> FeatureRegression:
         return self._solved(np.ascontiguousarray(Z.T), view)
 
     def gram(self, Z: Array) -> Array:
         values = self.features.values(np.ascontiguousarray(Z.T)) * self.features.scales[:, None]
         return values.T @ values
 
-    def value_and_gradient(self, Z: Array, view: View) -> tuple[float, Array]:
+    def value_and_gradient(self, Z: Array, view: RidgeView) -> tuple[float, Array]:
         Z = np.ascontiguousarray(Z.T)
         model = self._solved(Z, view)
         shift = (model.b - view.mean)[:, None]
@@ -219,7 +219,7 @@ class Primal(Form):
     def _blocks(self, Z: Array) -> Any:
         return gen_batches(Z.shape[1], block_rows(self.features.size))
 
-    def _solved(self, Z: Array, view: View) -> FeatureRegression:
+    def _solved(self, Z: Array, view: RidgeView) -> FeatureRegression:
         R = self.features.size
         q = len(view.centered)
         G = np.zeros((R, R))
@@ -240,24 +240,24 @@ class Primal(Form):
 
 
 @frozen
-class Dual(Form):
+class DualRidge(Form):
     """By the kernel of all pairs: (K + ridge/w) alpha + 1 b = T with 1'alpha = 0."""
 
     kernel: LatentKernel
 
-    def fitted(self, Z: Array, view: View) -> KernelRegression:
+    def fitted(self, Z: Array, view: RidgeView) -> KernelRegression:
         return self._solved(Z, view)[0]
 
     def gram(self, Z: Array) -> Array:
         return np.array(self.kernel.gram(Z, Z)[0])
 
-    def value_and_gradient(self, Z: Array, view: View) -> tuple[float, Array]:
+    def value_and_gradient(self, Z: Array, view: RidgeView) -> tuple[float, Array]:
         model, tangent = self._solved(Z, view)
         value = view.ridge * float(np.vdot(view.centered.T, model.alpha))
         G = model.alpha @ model.alpha.T
         return value, -2 * view.ridge * self.kernel.adjoint(tangent, G, Z, Z)
 
-    def _solved(self, Z: Array, view: View) -> tuple[KernelRegression, Array | None]:
+    def _solved(self, Z: Array, view: RidgeView) -> tuple[KernelRegression, Array | None]:
         K, tangent = self.kernel.gram(Z, Z)
         sides = np.column_stack([view.centered.T, np.ones(len(Z))])
         # a copy, since `tangent` may be the kernel matrix itself
@@ -279,13 +279,13 @@ def polynomial_form(n: int, dimensions: int, degree: int) -> Form:
             f"more than the {MAX_FEATURES} that are held for more than {MAX_KERNEL_ROWS} rows. "
             "Lower degree or n_components."
         )
-    return Dual(LatentPolynomial(degree))
+    return DualRidge(LatentPolynomial(degree))
 
 
 def gaussian_form(n: int, dimensions: int, gamma: float, size: int, random: Any) -> Form:
     """Return the exact form for a moderate number of rows, random features for more."""
     if n <= MAX_KERNEL_ROWS:
-        return Dual(LatentGaussian(gamma))
+        return DualRidge(LatentGaussian(gamma))
     return Primal(Waves.drawn(dimensions, size, gamma, random))
 
 

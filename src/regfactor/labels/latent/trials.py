@@ -21,7 +21,7 @@ NO_ROWS = np.zeros(0, int)
 
 
 @frozen
-class Candidate:
+class LatentCandidate:
     """A setting, the iteration that ends its descent, and the ridge of the regression after it."""
 
     setting: int
@@ -32,10 +32,10 @@ class Candidate:
 
 
 @frozen
-class Trial:
+class LatentTrial:
     """A candidate with its squared errors on held-out rows, relative to the targets' variance."""
 
-    candidate: Candidate
+    candidate: LatentCandidate
     errors: Array
     weights: Array | None = None
 
@@ -44,7 +44,7 @@ class Trial:
         """The mean squared error."""
         return float(np.average(self.errors, weights=self.weights))
 
-    def standard_error(self, relative_to: Trial | None = None) -> float:
+    def standard_error(self, relative_to: LatentTrial | None = None) -> float:
         """Return the standard error of the mean, or of its difference from another trial's."""
         errors = self.errors
         if relative_to is not None:
@@ -57,7 +57,7 @@ class Trial:
         return float(np.sqrt(spread * len(errors) / max(len(errors) - 1, 1)))
 
 
-def ranked(trials: list[Trial], caution: float) -> list[Trial]:
+def ranked(trials: list[LatentTrial], caution: float) -> list[LatentTrial]:
     """Return trials in the order of choice: machines first, unless the others are surely better.
 
     Then both kinds take turns: means over both are steadier than over one, since few labels give
@@ -71,7 +71,7 @@ def ranked(trials: list[Trial], caution: float) -> list[Trial]:
     gain = machines[0].mean - others[0].mean
     if gain <= caution * machines[0].standard_error(relative_to=others[0]):
         return machines + others
-    in_turn: list[Trial] = []
+    in_turn: list[LatentTrial] = []
     for pair in zip_longest(others, machines):
         in_turn.extend(trial for trial in pair if trial is not None)
     return in_turn
@@ -116,7 +116,7 @@ class CrossValidation:
         settings: list[Setting],
         ridges: tuple[float, ...],
         folds: list[Array],
-    ) -> list[Trial]:
+    ) -> list[LatentTrial]:
         """Return all candidates with their errors on all folds."""
         weights = self.samples[np.concatenate(folds)]
         trials = []
@@ -125,8 +125,8 @@ class CrossValidation:
             errors = self.errors(setting, ridges, folds)
             for (stop, ridge), of_folds in errors.items():
                 machine = stop == 0 and self.is_machine(model)
-                candidate = Candidate(i, stop, ridge, machine)
-                trials.append(Trial(candidate, np.concatenate(of_folds), weights))
+                candidate = LatentCandidate(i, stop, ridge, machine)
+                trials.append(LatentTrial(candidate, np.concatenate(of_folds), weights))
         return trials
 
     def screened_trials(
@@ -135,7 +135,7 @@ class CrossValidation:
         ridges: tuple[float, ...],
         folds: list[Array],
         caution: float,
-    ) -> list[Trial]:
+    ) -> list[LatentTrial]:
         """Return latent rows without a descent by exact leave-one-out, and descents that beat them.
 
         The descent with the best start runs to its first stop, fold by fold as long as it is better
@@ -144,7 +144,7 @@ class CrossValidation:
         """
         order = np.concatenate(folds)
         starts = []
-        trials: list[Trial] = []
+        trials: list[LatentTrial] = []
         for i, setting in enumerate(settings):
             starts.append(self.start_trials(i, setting, ridges, order))
             if 0 in setting.stops:
@@ -165,15 +165,15 @@ class CrossValidation:
         if not self.is_better(short, start.candidate.ridge, best, folds, caution):
             return trials
         for (stop, ridge), errors in self.errors(Setting(model, stops), ridges, folds).items():
-            candidate = Candidate(start.candidate.setting, stop, ridge)
-            trials.append(Trial(candidate, np.concatenate(errors), self.samples[order]))
+            candidate = LatentCandidate(start.candidate.setting, stop, ridge)
+            trials.append(LatentTrial(candidate, np.concatenate(errors), self.samples[order]))
         return trials
 
     def is_better(
         self,
         setting: Setting,
         ridge: float,
-        best: Trial,
+        best: LatentTrial,
         folds: list[Array],
         caution: float,
     ) -> bool:
@@ -187,7 +187,7 @@ class CrossValidation:
             [[of_fold]] = self.errors(setting, (ridge,), [held]).values()
             errors = np.append(errors, of_fold)
             weights = np.append(weights, self.samples[held])
-            gain = Trial(best.candidate, best.errors[: len(errors)] - errors, weights)
+            gain = LatentTrial(best.candidate, best.errors[: len(errors)] - errors, weights)
             if gain.mean <= caution * gain.standard_error():
                 return False
         return True
@@ -198,7 +198,7 @@ class CrossValidation:
         setting: Setting,
         ridges: tuple[float, ...],
         rows: Array,
-    ) -> list[Trial]:
+    ) -> list[LatentTrial]:
         """Return the errors on rows that are left out one by one, latent rows at their start."""
         fold = self.fold(setting.model, NO_ROWS)
         Z = fold.start.rows
@@ -214,7 +214,11 @@ class CrossValidation:
                 scaled[np.ix_(view.rows, view.columns)] = view.left_out(K, ridge)
             predicted = fold.unscaled(scaled[rows])
             errors = (np.square(predicted - self.Y[rows]) / variance).mean(axis=1)
-            trials.append(Trial(Candidate(position, 0, ridge, machine), errors, self.samples[rows]))
+            trials.append(
+                LatentTrial(
+                    LatentCandidate(position, 0, ridge, machine), errors, self.samples[rows]
+                )
+            )
         return trials
 
     def is_machine(self, model: SNFRegressor) -> bool:

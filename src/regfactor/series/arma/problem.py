@@ -65,21 +65,21 @@ class Specification:
 
 
 @frozen
-class Units:
+class ArmaUnits:
     """Center and spread of each column, which make columns comparable."""
 
     center: Array
     spread: Array
 
     @staticmethod
-    def of(X: Array, specification: Specification, robust: bool = False) -> Units:
+    def of(X: Array, specification: Specification, robust: bool = False) -> ArmaUnits:
         """Return mean and standard deviation, or median and scaled median absolute deviation.
 
         Without an intercept, which would take up the center, deviations are those from zero.
         """
         center = np.zeros(X.shape[1])
         if not specification.standardize:
-            return Units(center, np.ones(X.shape[1]))
+            return ArmaUnits(center, np.ones(X.shape[1]))
         if specification.intercept:
             center = X.mean(axis=0)
         spread = np.sqrt(np.square(X - center).mean(axis=0))
@@ -88,7 +88,7 @@ class Units:
                 center = np.median(X, axis=0)
             deviation = np.median(np.abs(X - center), axis=0) / GAUSSIAN_MAD
             spread = np.where(deviation > 0, deviation, spread)
-        return Units(center, np.where(spread > 0, spread, 1.0))
+        return ArmaUnits(center, np.where(spread > 0, spread, 1.0))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -101,17 +101,17 @@ class ArmaProblem(Convex):
 
     series: Series
     specification: Specification
-    units: Units
-    input_units: Units
-    predictor_units: Units
+    units: ArmaUnits
+    input_units: ArmaUnits
+    predictor_units: ArmaUnits
 
     @staticmethod
     def of(series: Series, specification: Specification) -> ArmaProblem:
         """Return the problem of a series at alpha = 1."""
         loss = specification.loss
         robust = loss.of_residual and not isinstance(loss, Squared)
-        units = Units.of(series.X, specification, robust)
-        input_units = Units.of(series.U, specification)
+        units = ArmaUnits.of(series.X, specification, robust)
+        input_units = ArmaUnits.of(series.U, specification)
         X = (series.X - units.center) / units.spread
         U = (series.U - input_units.center) / input_units.spread
         lags = specification.exog_lags
@@ -123,7 +123,7 @@ class ArmaProblem(Convex):
             Y = np.diff(X, axis=0)
         if not loss.of_residual:
             Y = series.X
-            predictor_units = Units(np.zeros_like(units.center), np.ones_like(units.spread))
+            predictor_units = ArmaUnits(np.zeros_like(units.center), np.ones_like(units.spread))
         design = None
         if D.shape[1]:
             held = D.shape[1] - specification.intercept

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from regfactor.core.params import Array, frozen
-from regfactor.fitting.columns import Cells, Codec, Kind, Line, Number, OneHot, as_table
+from regfactor.fitting.columns import Cells, Codec, Kind, LineCodec, Number, OneHotCodec, as_table
 from regfactor.fitting.schema import LABELS, MAX_TEXT_LEVELS, Schema
 from regfactor.losses import Squared
 
@@ -71,8 +71,8 @@ def _codec(cells: Cells) -> Codec:
     seen = np.unique(cells.values[~cells.missing]).astype(int)
     levels = tuple(cells.levels[j] for j in seen)
     if len(levels) > 2:
-        return OneHot(cells.name, cells.kind, Squared(), levels)
-    return Line(cells.name, cells.kind, Squared(), levels or cells.levels[:1])
+        return OneHotCodec(cells.name, cells.kind, Squared(), levels)
+    return LineCodec(cells.name, cells.kind, Squared(), levels or cells.levels[:1])
 
 
 def one_hot_blocks(E: Array) -> list[Array]:
