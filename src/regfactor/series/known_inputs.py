@@ -45,6 +45,8 @@ class KnownInputs:
             given = SeriesRows.of(exog, check=False)
             names = given.times.names
             named = given.times.kind != "numpy"
+        if not calendar.features:
+            return KnownInputs(names, named, calendar, [])
         fitted = calendar.fitted(index)
         own = list(fitted.columns(index))
         repeated = sorted(set(own) & set(map(str, names)))
@@ -60,10 +62,9 @@ class KnownInputs:
     def values(self, exog: Any, index: Any, n_rows: int) -> Array:
         """Return the inputs of given rows, (n_rows, n_inputs); raise for what is not known."""
         given = self._exog(exog, index, n_rows)
-        columns = self.calendar.columns(index)
-        if not columns:
+        if not self.calendar_names:
             return given
-        return np.column_stack([given, *columns.values()])
+        return np.column_stack([given, *self.calendar.columns(index).values()])
 
     def _exog(self, exog: Any, index: Any, n_rows: int) -> Array:
         if exog is None:
