@@ -126,4 +126,11 @@ def pool(estimates: Any, variances: Any, degrees_of_freedom: Any = np.inf) -> Po
         )
         freedom = 1 / (1 / old + 1 / observed)
         information = share + 2 / (freedom + 3) * (1 - share)
-    return Pooled(Q.mean(axis=0), total, within, between, freedom, np.asarray(information))
+    return Pooled(
+        Q.mean(axis=0),
+        total,
+        within,
+        between,
+        freedom,
+        np.asarray(information),
+    )

@@ -49,7 +49,14 @@ class EntryCalibration:
             )
         share = _leverage_share(parts, held, width)
         noise = _noise(parts, held, share, width)
-        fitted = EntryCalibration(parts, noise, share, np.empty(0), held.columns, np.empty(0))
+        fitted = EntryCalibration(
+            parts,
+            noise,
+            share,
+            np.empty(0),
+            held.columns,
+            np.empty(0),
+        )
         scores = np.empty(len(held.x))
         for j in np.unique(held.columns).tolist():
             own = held.columns == j
@@ -65,7 +72,12 @@ class EntryCalibration:
         variance = self.share * np.minimum(leverage, LARGEST_LEVERAGE)
         if not loss.of_residual:
             variance = np.minimum(leverage, LARGEST_LINK_VARIANCE)
-        return predictive(loss, z, variance, np.full(len(z), self.noise[j]))
+        return predictive(
+            loss,
+            z,
+            variance,
+            np.full(len(z), self.noise[j]),
+        )
 
     def loss(self, j: int) -> Loss:
         """Return the loss of a column."""

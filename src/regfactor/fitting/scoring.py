@@ -58,7 +58,12 @@ class Scoring:
         begin = codes
         if start is not None and self.penalty.ridge is not None:
             begin = start
-        codes[seen] = self.of_data(data, C, begin[seen].astype(C.dtype), clock)
+        codes[seen] = self.of_data(
+            data,
+            C,
+            begin[seen].astype(C.dtype),
+            clock,
+        )
         return codes
 
     def of_data(self, data: Data, C: Array, start: Array, clock: Clock | None = None) -> Array:

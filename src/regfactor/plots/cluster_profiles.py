@@ -127,7 +127,14 @@ class ClusterProfileDisplay(Display):
     def _draw_table(self, ax: Any) -> None:
         order = ordered_by(self.labels, MAX_ROWS)
         ranks = column_ranks(self.values[order][:, :MAX_COLUMNS])
-        ax.imshow(ranks, aspect="auto", cmap="Blues", interpolation="nearest", vmin=0, vmax=1)
+        ax.imshow(
+            ranks,
+            aspect="auto",
+            cmap="Blues",
+            interpolation="nearest",
+            vmin=0,
+            vmax=1,
+        )
         found, first = np.unique(self.labels[order], return_index=True)
         ends = np.append(first[1:], len(order))
         for end in first[1:]:
@@ -173,12 +180,23 @@ class ClusterProfileDisplay(Display):
         for g, name in enumerate(ax.get_yticklabels()):
             name.set_color(color_of(g))
         ax.invert_yaxis()
-        ax.axvline(float(self.certainty.mean()), color=INK, linestyle=":", linewidth=1)
+        ax.axvline(
+            float(self.certainty.mean()),
+            color=INK,
+            linestyle=":",
+            linewidth=1,
+        )
         ax.set(xlabel=self.certainty_name, ylabel="cluster (rows)", title="how sure rows are")
 
     def _name_columns(self, ax: Any) -> None:
         names = [name[:MAX_NAME_LENGTH] for name in self.names[:MAX_COLUMNS]]
-        ax.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize="small")
+        ax.set_xticks(
+            range(len(names)),
+            names,
+            rotation=60,
+            ha="right",
+            fontsize="small",
+        )
 
 
 def ordered_by(labels: Array, most: int) -> Array:

@@ -151,7 +151,14 @@ class CodesDisplay(Display):
         size = point_size(len(x))
         for g, group in enumerate(groups):
             own = self.color == group
-            scatter(ax, x[own], y[own], color=color_of(g), label=str(group), s=size)
+            scatter(
+                ax,
+                x[own],
+                y[own],
+                color=color_of(g),
+                label=str(group),
+                s=size,
+            )
         for g, group in enumerate(groups):
             own = self.color == group
             name_group(ax, x[own], y[own], str(group), g)
@@ -267,7 +274,14 @@ class ComponentsDisplay(Display):
             look = {"color": INK, "ha": "center", "xytext": (0, 4)}
             above = ax.get_xaxis_transform()
             word(ax, (self.parts - 1) / 2, 1, "first view", xycoords=above, **look)
-            word(ax, (self.parts + d - 1) / 2, 1, "second view", xycoords=above, **look)
+            word(
+                ax,
+                (self.parts + d - 1) / 2,
+                1,
+                "second view",
+                xycoords=above,
+                **look,
+            )
         ax.set_xlabel("column")
         ax.spines[:].set_visible(False)
         return self

@@ -203,8 +203,22 @@ class ForecastDisplay(Display):
         start = self.past[-1:, j]
         for level in sorted(self.limits, reverse=True):
             low, high = (np.concatenate([start, values[:, j]]) for values in self.limits[level])
-            ax.fill_between(x, low, high, color=BLUE, alpha=0.16, linewidth=0, label=f"{level:.0%}")
-        ax.plot(self.past_times, self.past[:, j], color=INK, linewidth=1.3, label="past")
+            ax.fill_between(
+                x,
+                low,
+                high,
+                color=BLUE,
+                alpha=0.16,
+                linewidth=0,
+                label=f"{level:.0%}",
+            )
+        ax.plot(
+            self.past_times,
+            self.past[:, j],
+            color=INK,
+            linewidth=1.3,
+            label="past",
+        )
         mean = np.concatenate([start, self.mean[:, j]])
         ax.plot(x, mean, color=BLUE, linewidth=1.6, label="forecast")
         if self.actual is not None:
@@ -233,7 +247,15 @@ class ForecastDisplay(Display):
             height = ax.transData.transform((0, y))[1] * points
             moved = min(height, highest)
             offset = (6, moved - height)
-            word(ax, self.times[-1], y, text, color=color, xytext=offset, **look)
+            word(
+                ax,
+                self.times[-1],
+                y,
+                text,
+                color=color,
+                xytext=offset,
+                **look,
+            )
             highest = moved - LABEL_DISTANCE
 
 
@@ -313,17 +335,33 @@ class BacktestDisplay(Display):
             first = int(found.origins[0])
             start = max(0, first - PAST_SPANS * (len(self.past) - first))
             recent = slice(start, len(self.past))
-            ax.plot(self.times[recent], self.past[recent], color=INK, linewidth=1.1)
+            ax.plot(
+                self.times[recent],
+                self.past[recent],
+                color=INK,
+                linewidth=1.1,
+            )
         for k, origin in enumerate(found.origins):
             rows = np.arange(origin, origin + found.horizon)
             x = self.times[rows]
             if made.lower is not None and made.upper is not None:
                 for lower, upper in zip(made.lower, made.upper, strict=True):
                     look = {"color": BLUE, "alpha": 0.16, "linewidth": 0}
-                    ax.fill_between(x, lower[k, :, j], upper[k, :, j], **look)
+                    ax.fill_between(
+                        x,
+                        lower[k, :, j],
+                        upper[k, :, j],
+                        **look,
+                    )
             ax.plot(x, made.mean[k, :, j], color=BLUE, linewidth=1.6)
             if self.past is None:
-                ax.plot(x, found.actual[k, :, j], "o", color=INK, markersize=2.5)
+                ax.plot(
+                    x,
+                    found.actual[k, :, j],
+                    "o",
+                    color=INK,
+                    markersize=2.5,
+                )
             ax.axvline(self.times[origin - 1], color=FAINT, linewidth=0.8, zorder=0)
         ax.set_ylabel(found.names[j])
         levels = ", ".join(f"{level:.0%}" for level in found.levels)
@@ -357,7 +395,15 @@ class BacktestDisplay(Display):
         for text, y, color in sorted(ends, key=lambda end: -end[1]):
             height = ax.transData.transform((0, y))[1] * points
             moved = min(height, highest)
-            word(ax, x, y, text, color=color, xytext=(6, moved - height), **look)
+            word(
+                ax,
+                x,
+                y,
+                text,
+                color=color,
+                xytext=(6, moved - height),
+                **look,
+            )
             highest = moved - LABEL_DISTANCE
 
 
@@ -530,7 +576,13 @@ class ForecastComponentsDisplay(Display):
         ForecastComponentsDisplay
         """
         n_parts = len(self.parts)
-        axes = self._panels(ax, n_parts, 1, (6.4, 3.4 if n_parts == 1 else 1.7), sharex=True)
+        axes = self._panels(
+            ax,
+            n_parts,
+            1,
+            (6.4, 3.4 if n_parts == 1 else 1.7),
+            sharex=True,
+        )
         for panel, (name, values) in zip(axes.flat, self.parts.items(), strict=True):
             if name == "level":
                 panel.plot(self.times, values, color=BLUE, linewidth=1.6)

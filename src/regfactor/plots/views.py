@@ -117,7 +117,12 @@ class TwoViewDisplay(Display):
         """
         left, right = self._panels(ax, columns=2, size=(4.0, 3.6))[0]
         c = self.component
-        scatter(left, self.first[:, c], self.second[:, c], color=BLUE)
+        scatter(
+            left,
+            self.first[:, c],
+            self.second[:, c],
+            color=BLUE,
+        )
         left.axline((0, 0), slope=1, color=FAINT, zorder=0)
         left.set(xlabel=f"code {c} by the first view", ylabel=f"code {c} by the second view")
         left.set_aspect("equal", adjustable="datalim")
@@ -220,7 +225,13 @@ class ExplainedVarianceDisplay(Display):
         height = 0.5 * len(self.views) + 1.4
         axis = self._panels(ax, size=(width, height))[0, 0]
         highest = max(float(np.nanmax(self.shares)), MIN_SHADED_SHARE)
-        image = axis.imshow(self.shares, cmap="Blues", vmin=0, vmax=highest, aspect="auto")
+        image = axis.imshow(
+            self.shares,
+            cmap="Blues",
+            vmin=0,
+            vmax=highest,
+            aspect="auto",
+        )
         axis.set_xticks(range(len(self.components)), self.components)
         axis.set_yticks(range(len(self.views)), self.views)
         axis.spines[:].set_visible(False)
@@ -232,7 +243,15 @@ class ExplainedVarianceDisplay(Display):
         if len(self.components) <= MAX_WRITTEN_SHARES:
             for (v, k), share in np.ndenumerate(self.shares):
                 color = "white" if share > 0.6 * highest else INK
-                axis.text(k, v, f"{share:.0%}", ha="center", va="center", color=color, fontsize=8)
+                axis.text(
+                    k,
+                    v,
+                    f"{share:.0%}",
+                    ha="center",
+                    va="center",
+                    color=color,
+                    fontsize=8,
+                )
         else:
             axis.xaxis.set_major_locator(_every_few(len(self.components)))
         self.figure_.colorbar(
@@ -349,4 +368,9 @@ def _correlations(A: Array, B: Array) -> Array:
     B = B - B.mean(axis=0)
     norms = np.linalg.norm(A, axis=0) * np.linalg.norm(B, axis=0)
     unknown = np.full(A.shape[1], np.nan)
-    return np.divide((A * B).sum(axis=0), norms, out=unknown, where=norms > 0)
+    return np.divide(
+        (A * B).sum(axis=0),
+        norms,
+        out=unknown,
+        where=norms > 0,
+    )

@@ -644,4 +644,10 @@ def convex(
         factors = rows ** (-1 / gauge.power)
     else:
         factors = np.ones(len(rows))
-    return Convex(data.weighted(rows), gauge, alpha, RowScale(factors.astype(X.dtype)), design)
+    return Convex(
+        data.weighted(rows),
+        gauge,
+        alpha,
+        RowScale(factors.astype(X.dtype)),
+        design,
+    )

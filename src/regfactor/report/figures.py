@@ -162,7 +162,14 @@ def scores(
             places = np.full(len(values), at)
             axes.scatter(values, places, s=18, color=color, alpha=0.55, linewidths=0)
             mean = values.mean()
-            axes.scatter([mean], [at], marker="|", s=260, color=color, linewidths=2.5)
+            axes.scatter(
+                [mean],
+                [at],
+                marker="|",
+                s=260,
+                color=color,
+                linewidths=2.5,
+            )
             axes.annotate(
                 _written(mean, percent),
                 (mean, at),
@@ -191,7 +198,14 @@ def cloud(
     y = np.asarray(y)[keep]
     with _drawing(3.6) as (figure, axes):
         if groups is None:
-            axes.scatter(x, y, s=10, color=SERIES[0], alpha=0.6, linewidths=0)
+            axes.scatter(
+                x,
+                y,
+                s=10,
+                color=SERIES[0],
+                alpha=0.6,
+                linewidths=0,
+            )
         else:
             names = np.array([str(g) for g in groups], dtype=object)
             _groups(axes, x, y, names[keep])
@@ -206,7 +220,14 @@ def ordered_rows(values: Array, groups: Array, names: Sequence[str]) -> str:
     keep = ordered_by(groups, MOST_ROWS)
     ranks = column_ranks(np.asarray(values, float)[keep, :MOST_BARS])
     with _drawing(3.8) as (figure, axes):
-        axes.imshow(ranks, aspect="auto", cmap="Blues", interpolation="nearest", vmin=0, vmax=1)
+        axes.imshow(
+            ranks,
+            aspect="auto",
+            cmap="Blues",
+            interpolation="nearest",
+            vmin=0,
+            vmax=1,
+        )
         axes.grid(visible=False)
         own = groups[keep]
         found, first = np.unique(own, return_index=True)
@@ -216,7 +237,13 @@ def ordered_rows(values: Array, groups: Array, names: Sequence[str]) -> str:
         axes.set_yticks((first + ends - 1) / 2, [f"cluster {g}" for g in found])
         axes.tick_params(axis="y", length=0, labelcolor=INK)
         columns = [short(name) for name in names[:MOST_BARS]]
-        axes.set_xticks(range(len(columns)), columns, rotation=60, ha="right", fontsize=8)
+        axes.set_xticks(
+            range(len(columns)),
+            columns,
+            rotation=60,
+            ha="right",
+            fontsize=8,
+        )
         return _svg(figure)
 
 
@@ -226,10 +253,24 @@ def _groups(axes: Any, x: Array, y: Array, groups: Array) -> None:
     look = {"s": 10, "linewidths": 0}
     for color, name in zip(SERIES, sorted(largest, key=_order), strict=False):
         own = groups == name
-        axes.scatter(x[own], y[own], color=color, alpha=0.65, label=short(name), **look)
+        axes.scatter(
+            x[own],
+            y[own],
+            color=color,
+            alpha=0.65,
+            label=short(name),
+            **look,
+        )
     rest = ~np.isin(groups, largest)
     if rest.any():
-        axes.scatter(x[rest], y[rest], color=SERIES[5], alpha=0.5, label="others", **look)
+        axes.scatter(
+            x[rest],
+            y[rest],
+            color=SERIES[5],
+            alpha=0.5,
+            label="others",
+            **look,
+        )
 
 
 def _order(name: str) -> tuple[float, str]:
@@ -287,7 +328,14 @@ def fan(
 def convergence(steps: Sequence[int], gaps: Sequence[float]) -> str:
     """Draw how the relative gap fell, on a logarithmic scale."""
     with _drawing(2.0) as (figure, axes):
-        axes.plot(steps, gaps, color=SERIES[0], linewidth=1.6, marker="o", markersize=3)
+        axes.plot(
+            steps,
+            gaps,
+            color=SERIES[0],
+            linewidth=1.6,
+            marker="o",
+            markersize=3,
+        )
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(lambda v, _: f"{v:.0e}")
         axes.minorticks_off()

@@ -159,7 +159,12 @@ def _by_sktime(
         return OriginForecast(mean)
     limits = model.predict_interval(fh=steps, X=past.future_exog, coverage=list(levels))
     # columns are ordered by series, then coverage, then lower and upper
-    values = np.asarray(limits, dtype=float).reshape(horizon, mean.shape[1], len(levels), 2)
+    values = np.asarray(limits, dtype=float).reshape(
+        horizon,
+        mean.shape[1],
+        len(levels),
+        2,
+    )
     by_level = values.transpose(2, 0, 1, 3)
     return OriginForecast(mean, by_level[..., 0], by_level[..., 1])
 

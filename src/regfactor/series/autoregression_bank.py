@@ -60,7 +60,12 @@ class Sums:
     def at(self, origin: int) -> Sums:
         """Return the sums at one origin."""
         one = slice(origin, origin + 1)
-        return Sums(self.gram[one], self.cross[one], self.squares[one], self.n_rows[one])
+        return Sums(
+            self.gram[one],
+            self.cross[one],
+            self.squares[one],
+            self.n_rows[one],
+        )
 
     def first_columns(self, n: int) -> Sums:
         """Return the sums of the first regressors alone."""
@@ -141,7 +146,12 @@ class AutoregressionBank:
         units = table.units()
         values = units.standardized(table.values)
         filled = filled_gaps(values, table.season)
-        blocks = fitted_blocks(table, filled.means, np.isnan(values), np.log(units.scale))
+        blocks = fitted_blocks(
+            table,
+            filled.means,
+            np.isnan(values),
+            np.log(units.scale),
+        )
         own = [block for block in blocks if not block.with_others]
         n_past = len(table.origins.rows) - 1
         horizon = table.origins.horizon

@@ -414,7 +414,13 @@ class AutoForecaster(Estimator):
         upper = self._scale.restored(mean + widths).astype(self._dtype)
         if several:
             return Forecast(center, lower, upper, stated, self._times)
-        return Forecast(center, lower[0], upper[0], float(levels[0]), self._times)
+        return Forecast(
+            center,
+            lower[0],
+            upper[0],
+            float(levels[0]),
+            self._times,
+        )
 
     def _steps(self, horizon: int | None) -> int:
         if horizon is None:

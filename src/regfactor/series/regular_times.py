@@ -210,7 +210,12 @@ def regular_grid(index: Any) -> Any:
         return index if _is_regular(index) else None
     numbers = np.asarray(index)
     step = int(_most_frequent(np.diff(numbers)))
-    whole = pandas.RangeIndex(int(first), int(last) + step, step, name=index.name)
+    whole = pandas.RangeIndex(
+        int(first),
+        int(last) + step,
+        step,
+        name=index.name,
+    )
     if index.isin(whole).all() and len(index) > MIN_SHARE * len(whole):
         return whole
     return None

@@ -217,9 +217,22 @@ def shrink(gauge: Gauge, X: Array, t: float) -> Shrunk:
             s = np.sqrt(squares[first:])
             V = V[:, first:]
             kept = V * (1 - cut / s)
-            return Shrunk(X @ (kept @ V.T), float((s - cut).sum()) / size, X, kept, V, size)
+            return Shrunk(
+                X @ (kept @ V.T),
+                float((s - cut).sum()) / size,
+                X,
+                kept,
+                V,
+                size,
+            )
     F = gauge.prox(X, t)
-    return Shrunk(F.dense(), gauge.cost(F), F.codes, np.eye(F.rank, dtype=X.dtype), F.C.T)
+    return Shrunk(
+        F.dense(),
+        gauge.cost(F),
+        F.codes,
+        np.eye(F.rank, dtype=X.dtype),
+        F.C.T,
+    )
 
 
 class Extrapolation:

@@ -87,7 +87,12 @@ def random_observed_rows(problem: ObservedClusters, random: np.random.RandomStat
     """Return different rows, drawn by their weights, completed by the mean of the rows."""
     w = problem.row_weights
     too_few = bool(np.count_nonzero(w) < problem.n_clusters)
-    chosen = random.choice(len(w), problem.n_clusters, replace=too_few, p=w / w.sum())
+    chosen = random.choice(
+        len(w),
+        problem.n_clusters,
+        replace=too_few,
+        p=w / w.sum(),
+    )
     return inner_observed_rows(problem, chosen)
 
 

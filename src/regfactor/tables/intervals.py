@@ -75,7 +75,12 @@ class CompletionIntervals(FactorEstimator):
         for j in np.flatnonzero(np.isfinite(self._bounds).any(axis=0)).tolist():
             variance = 1 + calibration.share * np.minimum(leverage[:, j], LARGEST_LEVERAGE)
             deviation = np.sqrt(calibration.noise[j] * variance)
-            out[:, j] = truncated_mean(predicted[:, j], deviation, low[j], high[j])
+            out[:, j] = truncated_mean(
+                predicted[:, j],
+                deviation,
+                low[j],
+                high[j],
+            )
         return out
 
     def complete_interval(self, X: Any, level: float = 0.9) -> PredictionInterval:

@@ -276,7 +276,12 @@ class MultiViewSubspace(FactorEstimator):
             raise ValueError(f"View {empty[0]!r} is None; in a fit, give NaN where it is missing.")
         tables = checked_tables(self, given.tables, self._columns, None, given.names)
         sizes = tuple(table.shape[1] for table in tables)
-        self._layout = Layout(given.names, sizes, given.form, np.arange(sum(sizes)))
+        self._layout = Layout(
+            given.names,
+            sizes,
+            given.form,
+            np.arange(sum(sizes)),
+        )
         self._require_views()
         dtype = np.result_type(*tables)
         return np.hstack([table.astype(dtype, copy=False) for table in tables])

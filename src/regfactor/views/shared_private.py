@@ -239,7 +239,13 @@ class _Parts:
         dual = problem.dual_point(self.Z + self.P, B)
         bound = problem.bound(dual)
         objective = value + problem.alpha * problem.gauge.cost(F)
-        return Iterate(FactorPoint(F, B, dual), objective, bound.value, bound.rigorous, steps=steps)
+        return Iterate(
+            FactorPoint(F, B, dual),
+            objective,
+            bound.value,
+            bound.rigorous,
+            steps=steps,
+        )
 
 
 def _first_curvature(problem: Convex) -> float:

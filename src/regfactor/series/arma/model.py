@@ -332,7 +332,12 @@ class Varma:
 
     def _past(self, X: Array, U: Array, levels: Array, errors: Prediction) -> Past:
         rows = len(X) - self.start
-        return Past(X[rows:], U[rows:], levels[len(levels) - self.d :], errors)
+        return Past(
+            X[rows:],
+            U[rows:],
+            levels[len(levels) - self.d :],
+            errors,
+        )
 
     def paths(self, past: Past, U: Array, innovations: Array) -> Array:
         """Return levels (m, h, n) that follow the past under given innovations v."""

@@ -148,7 +148,12 @@ def best_minnesota(problem: ArmaProblem) -> MinnesotaRidge:
         deviations = 1 / np.sqrt(ridge.strengths(specification.p, n_series, n_inputs))
         if specification.intercept:
             deviations = np.append(deviations, FREE_DEVIATION)
-        posterior = RidgePosterior.of(gram, D.T @ Y, np.square(Y).sum(axis=0), deviations)
+        posterior = RidgePosterior.of(
+            gram,
+            D.T @ Y,
+            np.square(Y).sum(axis=0),
+            deviations,
+        )
         evidence = float(posterior.log_evidence(len(D), np.zeros(n_series)).sum())
         if evidence > largest:
             largest = evidence

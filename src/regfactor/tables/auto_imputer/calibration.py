@@ -57,7 +57,12 @@ class Average:
                 if variable.is_number != kind or len(variable.columns) > 1:
                     continue
                 own = cells.columns[of_kind] == variable.columns[0]
-                weights[variable.columns[0]] = column_weights(P[own], y[own], counted[own], shared)
+                weights[variable.columns[0]] = column_weights(
+                    P[own],
+                    y[own],
+                    counted[own],
+                    shared,
+                )
         return Average(weights, layout)
 
     def of_cells(self, predicted: Array, columns: Array) -> Array:

@@ -435,7 +435,12 @@ class AutoImputer(TransformerMixin, PoolEstimator):
             if not len(rows):
                 continue
             if variable.is_number:
-                low, high = self._limits(v, filled[rows, columns[0]], found.deviations[rows], level)
+                low, high = self._limits(
+                    v,
+                    filled[rows, columns[0]],
+                    found.deviations[rows],
+                    level,
+                )
                 lower[rows, columns[0]] = low
                 upper[rows, columns[0]] = high
                 continue
