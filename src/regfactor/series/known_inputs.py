@@ -131,6 +131,9 @@ class KnownInputs:
         )
 
 
+NO_INPUTS = KnownInputs([], False, Calendar(), [])
+
+
 def listed(names: Sequence[Any]) -> str:
     """Return the first names, quoted."""
     more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""

@@ -46,7 +46,7 @@ from regfactor.series.arma.selection import (
 )
 from regfactor.series.calendar_features import Calendar
 from regfactor.series.forecast import Forecast
-from regfactor.series.known_inputs import KnownInputs
+from regfactor.series.known_inputs import NO_INPUTS, KnownInputs
 from regfactor.series.phase_means import promising_seasons
 from regfactor.series.reading import as_series, check_level, require_at_least
 from regfactor.series.shapes import SeriesRows
@@ -297,8 +297,11 @@ class RegularizedARMA(Estimator):
             raise ValueError(
                 f"Column {int(empty.argmax())} of X has no observed value; leave it out."
             )
-        self._known = KnownInputs.of(exog, Calendar(), times.index)
-        U = self._known.values(exog, times.index, len(levels))
+        self._known = NO_INPUTS
+        U = np.zeros((len(levels), 0))
+        if exog is not None:
+            self._known = KnownInputs.of(exog, Calendar(), times.index)
+            U = self._known.values(exog, times.index, len(levels))
         return SeriesInputs(levels, U, times, loss)
 
     def _given(self, name: str, otherwise: int) -> int:
@@ -637,8 +640,10 @@ class RegularizedARMA(Estimator):
 
     def _inputs(self, exog: Any, rows: int) -> Array:
         """Return the inputs of the next rows, with the waves of the season."""
-        index = self._times.future(rows) if self._times.index is not None else None
-        given = self._known.values(exog, index, rows)
+        given = np.zeros((rows, 0))
+        if exog is not None or self._known.names:
+            index = self._times.future(rows) if self._times.index is not None else None
+            given = self._known.values(exog, index, rows)
         if self.season_ == 1:
             return given
         waves = self._orders_found.waves(self._n_rows + np.arange(rows))
