@@ -198,7 +198,7 @@ def fit_of_a_series():
 
 @pytest.mark.parametrize(
     ("prepare", "n_files", "n_functions"),
-    [(fit_of_a_table, 22, 150), (fit_of_classes, 15, 90), (fit_of_a_series, 21, 142)],
+    [(fit_of_a_table, 22, 150), (fit_of_classes, 15, 90), (fit_of_a_series, 20, 140)],
 )
 def test_a_fit_enters_few_files_and_functions(prepare, n_files, n_functions):
     """A reader who steps through a warm fit meets no more than these."""

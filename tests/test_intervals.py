@@ -150,7 +150,7 @@ def test_labels_have_sets_and_probabilities():
         (Logistic(), scipy.stats.bernoulli(1 / (1 + np.exp(-1.0)))),
         (Squared(), scipy.stats.norm(1.0, 0.5)),
     ],
-    ids=str,
+    ids=["poisson", "negative_binomial", "logistic", "squared"],
 )
 def test_distributions_of_entries_are_those_of_the_loss(loss, reference):
     one = np.ones(1)
