@@ -173,14 +173,15 @@ def test_auto_infers_losses_and_says_so():
 
 
 def test_numbers_are_scaled_by_median_and_quartiles():
-    x = np.array([1.0, 2.0, 3.0, 4.0, 1000.0, np.nan])
-    flat = np.array([0.0, 0.0, 0.0, 0.0, 5.0, 0.0])  # no quartile range: the standard deviation
-    E = Schema.of(np.column_stack([x, flat, np.full(6, 7.0)])).encode(
-        np.column_stack([x, flat, np.full(6, 7.0)])
-    )
+    x = np.array([1.0, 2.0, 3.0, 4.0, 1000.0, *[np.nan] * 5])
+    flat = np.array([0.0, 0.0, 0.0, 0.0, 5.0, 2.0, *[0.0] * 4])  # no quartile range: the deviation
+    two_valued = np.array([0.0, 0.0, 0.0, 0.0, 5.0, *[0.0] * 5])  # the distance of the two
+    table = np.column_stack([x, flat, two_valued, np.full(10, 7.0)])
+    E = Schema.of(table).encode(table)
     np.testing.assert_allclose(E[:, 0], (x - 3) / (2 / 1.349))
     np.testing.assert_allclose(E[:, 1], flat / flat.std())
-    np.testing.assert_array_equal(E[:, 2], 0)
+    np.testing.assert_allclose(E[:, 2], two_valued / 5)
+    np.testing.assert_array_equal(E[:, 3], 0)
 
 
 def test_a_fully_stated_objective_is_left_as_stated():
