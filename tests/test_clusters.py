@@ -1229,7 +1229,6 @@ BAD = {
         r"^divergence='bernoulli' cannot take this data.*\[0, 1\]",
     ),
     "proportions": (BregmanKMeans(2, potentials.MultinomialEntropy()), np.eye(3) / 2, "sum to one"),
-    "holes": (BregmanKMeans(2), np.array([[1.0, np.nan], [2.0, 3.0]]), "NaN"),
     "unknown divergence": (BregmanKMeans(2, "squard"), X, "Did you mean 'squared'"),
     "divergence a class": (BregmanKMeans(2, potentials.Exp), X, r"write Exp\(\)"),
     "divergence a number": (BregmanKMeans(2, 3), X, "divergence must be"),

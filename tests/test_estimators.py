@@ -440,7 +440,7 @@ BAD = {
     "an alpha that is none": (
         ConvexSubspace(alpha="large"),
         np.eye(3),
-        "float in the range .* or 'auto'",
+        "float in the range .*, 'auto' or 'noise'",
     ),
     "no rank at all": (
         ConvexSubspace(max_rank=0),

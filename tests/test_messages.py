@@ -135,8 +135,8 @@ MESSAGES = {
         "Rows have 4 columns and the reference rows 2",
     ),
     "masked": (
-        lambda: BregmanKMeans(2).fit(np.ma.masked_less(X, 0)),
-        "Input X contains NaN, and BregmanKMeans",
+        lambda: KernelSubspace().fit(np.ma.masked_less(X, 0)),
+        "Input X contains NaN, and KernelSubspace",
     ),
     "dates": (
         lambda: BregmanKMeans(2).fit(DATED),
@@ -189,3 +189,12 @@ def test_what_is_masked_is_missing(loss, dtype):
     )
     np.testing.assert_array_equal(one.codes_, two.codes_)
     np.testing.assert_array_equal(one.transform(masked), two.transform(holes))
+
+
+@pytest.mark.parametrize("estimator", [BregmanKMeans, BregmanMixture])
+def test_clusters_take_masked_entries_as_missing(estimator):
+    masked = np.ma.masked_less(X, -1)
+    missing = np.where(masked.mask, np.nan, X)
+    one = estimator(2, random_state=0).fit(masked)
+    two = estimator(2, random_state=0).fit(missing)
+    np.testing.assert_array_equal(one.predict(masked), two.predict(missing))

@@ -331,3 +331,17 @@ def test_six_views_of_digits():
     assert wins >= 5
     labels = KMeans(10, n_init=10, random_state=0).fit_predict(model.codes_)
     assert adjusted_rand_score(np.asarray(table.target)[train], labels) > 0.6
+
+
+def test_a_column_in_other_units_changes_that_column_alone():
+    views = parts(n=60, widths=(4, 5))[0]
+    factors = np.array([1.0, 1000.0, 1e-3, 1.0])
+    one = MultiViewSubspace().fit(views)
+    other = MultiViewSubspace().fit([views[0] * factors, views[1]])
+    np.testing.assert_allclose(other.codes_, one.codes_, rtol=1e-6, atol=1e-8)
+    for parts_of in ("shared_", "private_"):
+        first, second = getattr(one, parts_of)
+        first_scaled, second_again = getattr(other, parts_of)
+        np.testing.assert_allclose(first_scaled, first * factors, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(second_again, second, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(other.objective_, one.objective_, rtol=1e-8)

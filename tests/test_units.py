@@ -9,7 +9,7 @@ import scipy.sparse
 from sklearn.base import clone
 
 from catalogue import ESTIMATORS
-from regfactor import ConvexSparseCoding, ConvexSubspace, SubspaceImputer
+from regfactor import ConvexSparseCoding, ConvexSubspace, MultiViewSubspace, SubspaceImputer
 from regfactor.fitting.factor_estimator import FactorEstimator
 from regfactor.fitting.inputs import units_of
 from regfactor.fitting.two_view_estimator import TwoViewEstimator
@@ -21,7 +21,7 @@ SCALED = [
     pytest.param(model, id=name)
     for name, model in ESTIMATORS.items()
     if isinstance(model, FactorEstimator)
-    and not isinstance(model, TwoViewEstimator)
+    and not isinstance(model, TwoViewEstimator | MultiViewSubspace)
     and "scale" in inspect.signature(type(model)).parameters
 ]
 FACTORS = np.array([1.0, 1.0, 1000.0, 1.0, 1e-3, 1.0])
