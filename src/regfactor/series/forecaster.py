@@ -176,10 +176,10 @@ class AutoForecaster(Estimator):
 
     Notes
     -----
-    With gains fixed, one-step errors of exponential smoothing are affine in the initial state, so
-    that finding it is a ridge problem. An autoregression has the change of a series as its outcome,
-    so that ridge shrinks to the random walk. Prior deviations are in units of the mean absolute
-    change of a series. Missing values have no error; after a gap the gains are those of the Kalman
+    With gains fixed, one-step errors of exponential smoothing [1]_ are affine in the initial state,
+    so that finding it is a ridge problem. An autoregression has the change of a series as its
+    outcome, so that ridge shrinks to the random walk [2]_. Prior deviations are in units of the
+    mean absolute change of a series. Missing values have no error; after a gap the gains are those of the Kalman
     filter, and intervals are wider.
 
     Intervals are those of Student's distribution with 6 degrees of freedom, of the variance within
