@@ -179,8 +179,8 @@ class AutoForecaster(Estimator):
     With gains fixed, one-step errors of exponential smoothing [1]_ are affine in the initial state,
     so that finding it is a ridge problem. An autoregression has the change of a series as its
     outcome, so that ridge shrinks to the random walk [2]_. Prior deviations are in units of the
-    mean absolute change of a series. Missing values have no error; after a gap the gains are those of the Kalman
-    filter, and intervals are wider.
+    mean absolute change of a series. Missing values have no error; after a gap the gains are those
+    of the Kalman filter, and intervals are wider.
 
     Intervals are those of Student's distribution with 6 degrees of freedom, of the variance within
     members, between members and between banks, multiplied by `factor_`. A mean of a series that is
