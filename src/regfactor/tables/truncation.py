@@ -14,26 +14,39 @@ SMALLEST_SHARE = 1e-12  # of a distribution inside its bounds, below which it is
 
 
 def read_bounds(bounds: Any, names: list[Any], X: Array, is_number_column: Array) -> Array | None:
-    """Return lower and upper bounds of the columns of a table, in its units; None without any.
+    """Return lower and upper bounds of the columns of a table, in its units; None without any."""
+    if not bounds:
+        return None
+    limits = np.tile(np.array([[-np.inf], [np.inf]]), (1, X.shape[1]))
+    for j, pair in bounds_by_column(bounds, names, X, is_number_column).items():
+        limits[:, j] = pair
+    return limits
+
+
+def bounds_by_column(
+    bounds: Any,
+    names: list[Any],
+    X: Array,
+    is_number_column: Array,
+) -> dict[int, tuple[float, float]]:
+    """Return the lower and upper bounds that a user states, by the positions of columns.
 
     Raise for bounds that are none, of columns that hold no numbers, or that an entry lies outside
     of, with its row and column.
     """
-    if not bounds:
-        return None
     if not isinstance(bounds, Mapping):
         raise ValueError(
             "bounds is a dict of a column to its lower and upper bound, such as "
             f"{{'age': (0, 120)}}; got {bounds!r}."
         )
-    limits = np.tile(np.array([[-np.inf], [np.inf]]), (1, X.shape[1]))
+    found: dict[int, tuple[float, float]] = {}
     places = {name: j for j, name in enumerate(names)}
     for name, pair in bounds.items():
         j = places.get(name)
         if j is None:
             j = choose(name, {str(known): k for known, k in places.items()}, "column of bounds")
         if not is_number_column[j]:
-            raise ValueError(f"bounds are for columns of numbers, and {name!r} holds labels.")
+            raise ValueError(f"bounds are for columns of numbers, and {name!r} holds categories.")
         low, high = _pair(name, pair)
         outside = (X[:, j] < low) | (X[:, j] > high)
         if outside.any():
@@ -42,8 +55,8 @@ def read_bounds(bounds: Any, names: list[Any], X: Array, is_number_column: Array
                 f"Row {i} holds {X[i, j]:g} in column {name!r}, outside of its bounds "
                 f"({low:g}, {high:g}). Correct the entry, mark it as missing, or widen the bounds."
             )
-        limits[:, j] = low, high
-    return limits
+        found[j] = (low, high)
+    return found
 
 
 def _pair(name: Any, pair: Any) -> tuple[float, float]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from regfactor.core.params import Array, choose, is_number
+from regfactor.core.params import Array
 from regfactor.tables.auto_imputer.calibration import Scores
 from regfactor.tables.auto_imputer.filling import TableReader, is_plain_number
+from regfactor.tables.truncation import bounds_by_column
 
 N_NODES = 64  # quantiles by which a truncated distribution is averaged
 
@@ -21,45 +21,12 @@ def read_bounds(bounds: Any, reader: TableReader, E: Array) -> Array:
     limits[0, counts] = 0.0
     if bounds is None:
         return limits
-    if not isinstance(bounds, Mapping):
-        raise ValueError(
-            "bounds is a dict of a column to its lower and upper bound, such as "
-            f"{{'age': (0, 120)}}; got {bounds!r}."
-        )
-    positions = {name: v for v, name in enumerate(reader.names)}
-    for name, pair in bounds.items():
-        v = positions.get(name)
-        if v is None:
-            v = choose(name, {str(known): v for known, v in positions.items()}, "column of bounds")
-        if not is_plain_number(reader, v):
-            raise ValueError(f"bounds are for columns of numbers, and {name!r} holds categories.")
-        low, high = _pair(name, pair)
-        j = int(reader.blocks[v][0])
-        outside = (E[:, j] < low) | (E[:, j] > high)
-        if outside.any():
-            i = int(outside.argmax())
-            raise ValueError(
-                f"Row {i} holds {E[i, j]:g} in column {name!r}, outside of its bounds "
-                f"({low:g}, {high:g}). Correct the entry, mark it as missing, or widen the bounds."
-            )
-        limits[:, j] = low, high
+    first = np.array([block[0] if len(block) else 0 for block in reader.blocks], int)
+    numbers = np.array([is_plain_number(reader, v) for v in range(len(first))], bool)
+    given = bounds_by_column(bounds, list(reader.names), E[:, first], numbers)
+    for v, pair in given.items():
+        limits[:, first[v]] = pair
     return limits
-
-
-def _pair(name: Any, pair: Any) -> tuple[float, float]:
-    """Return a lower and an upper bound; None is open."""
-    if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise ValueError(f"bounds of {name!r} are a pair (lower, upper), got {pair!r}.")
-    for value in pair:
-        if value is not None and not (is_number(value) and not np.isnan(value)):
-            raise ValueError(f"bounds of {name!r} are numbers or None, got {value!r}.")
-    low = -np.inf if pair[0] is None else float(pair[0])
-    high = np.inf if pair[1] is None else float(pair[1])
-    if not low < high:
-        raise ValueError(
-            f"bounds of {name!r} are ({low:g}, {high:g}); the lower must be below the upper."
-        )
-    return low, high
 
 
 def truncated_means(
