@@ -212,7 +212,7 @@ def forecast(
         typer.Option(
             "--series",
             metavar="COLUMN",
-            help="Of the names of series in a long table; otherwise the one that tells them apart.",
+            help="Of the names of series in a long table; otherwise the one that separates them.",
         ),
     ] = None,
     resample: Annotated[

@@ -115,8 +115,8 @@ def _long_by(job: Job, seen: Understood, times: RowTimes, options: SeriesOptions
         which = f"; it may be {listed(found)}" if found else ""
         raise BadInput(
             f"The time {again} occurs more than once in {times.name!r}; a series has one row for "
-            f"each time. If rows are of several series, --series names the column that tells them "
-            f"apart{which}."
+            f"each time. If rows are of several series, --series names the column that separates "
+            f"them{which}."
         )
     job.console.note(
         f"Times repeat, so the table was read as a long one, with the series named in {found[0]!r}."
