@@ -16,6 +16,7 @@ import multiprocessing
 import os
 import platform
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -32,6 +33,7 @@ from threadpoolctl import threadpool_limits
 
 PACKAGE = "experiments"
 QUICK_SPLITS = 2
+CODE = ("src", PACKAGE, ":!*/results/*")  # what results depend on, as git's paths
 EVERY = 2.0  # seconds between two lines of progress
 Cell = dict[str, Any]
 Record = dict[str, Any]  # cell, seconds, run, and result or error
@@ -47,6 +49,10 @@ class Plan:
     def n_splits(self, usual: int) -> int:
         """Return how many splits to run of a data set that usually has some number."""
         return self.splits or (min(QUICK_SPLITS, usual) if self.quick else usual)
+
+    def folder(self, results: Path) -> Path:
+        """Return where results are kept: those of a quick run apart."""
+        return results / "quick" if self.quick else results
 
 
 class Experiment(abc.ABC):
@@ -191,7 +197,7 @@ def run(
     Return the path of its Markdown and the number of failed cells.
     """
     experiment = find(name, package)
-    folder = folder / "quick" if plan.quick else folder
+    folder = plan.folder(folder)
     store = Store(folder, name)
     number, tried = None, set[str]()
     while pending := _pending(experiment, store, plan, folder, tried, redo):
@@ -199,7 +205,13 @@ def run(
             number = len(store.runs)
             started = time.strftime("%Y-%m-%d %H:%M")
             store.add(
-                {"started": started, "jobs": jobs, "plan": asdict(plan), "versions": versions()}
+                {
+                    "started": started,
+                    "jobs": jobs,
+                    "plan": asdict(plan),
+                    "versions": versions(),
+                    "commit": commit(),
+                }
             )
         with progress(name, len(pending)) as tick:
             for record in computed(name, pending, jobs, package):
@@ -222,6 +234,53 @@ def run(
     report = folder / f"{name}.md"
     replace_text(report, "\n\n".join(markdown) + "\n")
     return report, len(failures)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a run would compute."""
+
+    cells: int
+    seconds: float | None  # of one core; None where no cell of the experiment was ever timed
+
+    def __str__(self) -> str:
+        if not self.cells:
+            return "nothing to compute"
+        if self.seconds is None:
+            return f"{self.cells} cells, never timed"
+        return f"{self.cells} cells, about {self.seconds / 3600:.2f} CPU hours"
+
+
+def estimate(
+    name: str, plan: Plan, folder: Path, *, redo: str | None = None, package: str = PACKAGE
+) -> Estimate:
+    """Return how many cells are missing, and what they take, by the time of the kept ones.
+
+    A cell takes what those of the same data and method took in the mean, or else what all took. A
+    second stage that builds on the first is not foreseen.
+    """
+    experiment = find(name, package)
+    folder = plan.folder(folder)
+    store = Store(folder, name)
+    cells = experiment.cells(store.records, plan)
+    pending = [cell for cell in cells if _open(cell, store, set(), redo)]
+    if redo is None:
+        twins = [Store(folder, twin).records for twin in experiment.twins]
+        pending = [cell for cell in pending if not any(key(cell) in kept for kept in twins)]
+    timed: dict[str, list[float]] = {}
+    for record in store.records.values():
+        for group in ("", _kind(record["cell"])):
+            timed.setdefault(group, []).append(record["seconds"])
+    if not timed:
+        return Estimate(len(pending), None)
+    means = {group: sum(seconds) / len(seconds) for group, seconds in timed.items()}
+    seconds = sum(means.get(_kind(cell), means[""]) for cell in pending)
+    return Estimate(len(pending), seconds)
+
+
+def _kind(cell: Cell) -> str:
+    """Return what cells have in common that take about the same time: all texts of the description."""
+    return json.dumps({k: v for k, v in cell.items() if isinstance(v, str)}, sort_keys=True)
 
 
 def _pending(
@@ -324,6 +383,51 @@ def versions() -> dict[str, str]:
     }
 
 
+def commit() -> str | None:
+    """Return the commit of the checkout, with "+" where files differ from it; None outside git."""
+    head = _git("rev-parse", "--short=12", "HEAD")
+    if head is None:
+        return None
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", *CODE)
+    return f"{head}+" if changed else head
+
+
+def computed_with(known: str | None) -> str:
+    """Return a sentence on the commit of a result, and on the code since then."""
+    if known is None:
+        return "computed before commits were kept"
+    whole = known.rstrip("+")
+    names = _git("diff", "--name-only", whole, "--", *CODE)
+    if names is None:
+        return f"computed with commit {known}, which is not in this checkout"
+    if names:
+        number = len(names.splitlines())
+        return f"computed with commit {known}; {number} files of code have changed since"
+    if known != whole:
+        return f"computed with changes that were not in commit {whole}"
+    return f"computed with commit {known}, this code"
+
+
+def standing(name: str, folder: Path) -> str:
+    """Return what is kept of an experiment, and whether the code has changed since."""
+    store = Store(folder, name)
+    if not store.records:
+        return "not computed"
+    used = sorted({record["run"] for record in store.records.values()})
+    commits = dict.fromkeys(store.runs[i].get("commit") for i in used)
+    return "; ".join(computed_with(known) for known in commits)
+
+
+def _git(*words: str) -> str | None:
+    """Return what git prints of the checkout; None where there is no git or no such commit."""
+    checkout = Path(__file__).parents[1]
+    try:
+        done = subprocess.run(["git", *words], cwd=checkout, capture_output=True, text=True)
+    except FileNotFoundError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
 def _failed(records: list[Record]) -> list[str]:
     if not records:
         return []
@@ -340,6 +444,12 @@ def _footer(store: Store, wanted: dict[str, Record]) -> str:
     seconds = sum(record["seconds"] for record in wanted.values())
     total = sum((Counter(record.get("warnings", {})) for record in wanted.values()), Counter())
     noted = "; ".join(f"{count} {name}" for name, count in sorted(total.items()))
-    return f"{len(wanted)} cells, {seconds:.0f} s in all, one thread each. {'; '.join(stacks)}." + (
-        f" Warnings: {noted}." if noted else ""
-    )
+    commits = dict.fromkeys(store.runs[i].get("commit") or "not kept" for i in used)
+    sentences = [
+        f"{len(wanted)} cells, {seconds:.0f} s in all, one thread each.",
+        f"{'; '.join(stacks)}.",
+        f"Commit: {', '.join(commits)}.",
+    ]
+    if noted:
+        sentences.append(f"Warnings: {noted}.")
+    return " ".join(sentences)

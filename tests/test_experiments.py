@@ -1,5 +1,6 @@
 """Experiments are found by their files, go on after a kill, and show ours beside theirs, failures too."""
 
+import functools
 import json
 import os
 import signal
@@ -240,6 +241,42 @@ def test_figures_stand_in_the_report(toys, monkeypatch):
         type(experiment), "draw", lambda self, summary, folder: [folder / f"{len(summary)}.png"]
     )
     assert "![7](7.png)" in go(toys)[0]
+
+
+def test_the_cost_is_estimated_from_cells_that_were_timed(toys):
+    def cost(plan):
+        return _runner.estimate("toy-f5.1", plan, toys / "out", package="toyexperiments")
+
+    assert str(cost(Plan(splits=2))) == "2 cells, never timed"
+    store = Store(toys / "out", "toy-f5.1")
+    store.add({"versions": {}})
+    store.add({"cell": {"i": 0}, "seconds": 1800.0, "result": 0, "run": 0})
+    store.add({"cell": {"i": 1}, "seconds": 5400.0, "result": 1, "run": 0})
+    assert cost(Plan()).cells == 4 and cost(Plan()).seconds == 4 * 3600.0
+    assert str(cost(Plan(splits=3))) == "1 cells, about 1.00 CPU hours"
+    assert str(cost(Plan(splits=2))) == "1 cells, about 1.00 CPU hours"  # the second stage
+    assert logged(toys) == []
+
+
+def test_results_carry_the_commit_and_say_when_code_has_changed_since(toys, monkeypatch):
+    def git(*words):
+        answers = {"rev-parse": "0123456789ab", "status": "", "diff": changed}
+        return answers[words[0]]
+
+    changed = ""
+    monkeypatch.setattr(_runner, "_git", git)
+    markdown, _ = go(toys)
+    assert "Commit: 0123456789ab." in markdown
+    assert json.loads((toys / "out" / "toy-f5.1.json").read_text())["runs"][0]["commit"] == (
+        "0123456789ab"
+    )
+    standing = functools.partial(_runner.standing, "toy-f5.1", toys / "out")
+    assert standing() == "computed with commit 0123456789ab, this code"
+    changed = "src/regfactor/norms.py\nexperiments/_tables.py"
+    assert standing() == ("computed with commit 0123456789ab; 2 files of code have changed since")
+    changed = None
+    assert standing() == "computed with commit 0123456789ab, which is not in this checkout"
+    assert _runner.standing("toy-f5.1", toys / "empty") == "not computed"
 
 
 def test_a_quick_run_is_kept_apart(toys):
