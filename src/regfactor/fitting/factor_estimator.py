@@ -477,6 +477,8 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         C = self._components
         offsets = self._intercept
         ridge = score.penalty.ridge is not None
+        # a large problem was solved on the list of its observed entries, which serves here too
+        problem = vars(problem).get("compact", problem)
         if inputs.rows is None and problem.sparse and ridge:
             # the entries of the problem are listed already
             data = _with_offsets(problem.data, offsets)

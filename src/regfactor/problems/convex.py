@@ -35,6 +35,7 @@ DOUGLAS_RACHFORD = "regfactor.solvers.douglas_rachford:DouglasRachford"
 ADMM = "regfactor.solvers.admm:Admm"
 FISTA = "regfactor.solvers.fista:Fista"
 LARGE_TABLE = 10_000  # entries from which on proximal steps in factors are the fastest
+LARGE_SIDE = 300  # rows and columns from which on an iteration finds a norm fastest
 MAX_CONSTANT_SPREAD = 1e-12  # relative spread below which numbers are the same
 # names of cached properties that are the same for every alpha
 INDEPENDENT_OF_ALPHA = (
@@ -507,7 +508,8 @@ class Convex(Problem[FactorPoint]):
 
     def alpha_max(self) -> float:
         """Return the dual norm of the gradient at zero, from which on Z = 0 is optimal."""
-        if self.data.layout.sparse and isinstance(self.gauge, Trace):
+        large = min(self.data.shape) >= LARGE_SIDE and self.map.diagonal is not None
+        if isinstance(self.gauge, Trace) and (self.data.layout.sparse or large):
             return self.gradient_operator(self.feasible(self.null_dual)).norm()
         return self._null_norm[1]
 

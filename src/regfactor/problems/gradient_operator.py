@@ -57,9 +57,7 @@ class GradientOperator:
             return self.T.gram
         entries = self.entries
         for scale, axis in ((self.rows, 0), (self.columns, 1)):
-            if np.ndim(scale) == 0 and scale == 1:
-                entries = entries
-            else:
+            if np.ndim(scale) or scale != 1:
                 entries = entries * self._of_entries(scale, axis)
         return self.layout.gram(entries)
 
@@ -110,8 +108,6 @@ class GradientOperator:
         )
         if start is None or len(start) > min(self.shape):
             start = np.ones(min(self.shape))
-        else:
-            start = start
         # svds squares its tolerance: the eigenvalue is within a millionth, the singular value
         # within half of one
         value = scipy.sparse.linalg.svds(
