@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -33,7 +33,7 @@ from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.clustering import ClusterEstimator, check_enough, warn_of_empty
 from regfactor.fitting.explanation import Explanation, MemberReport
 from regfactor.fitting.inputs import weights_of_all_rows
-from regfactor.fitting.parameters import AUTO, COUNT, NON_NEGATIVE
+from regfactor.fitting.parameters import AUTO, COUNT, NON_NEGATIVE, parametrized
 
 SAME_SCORE = 1e-4  # nats per entry, below which members are as good as each other
 
@@ -101,6 +101,7 @@ class MixtureSelection:
     number: NumberChoice | None
 
 
+@parametrized
 class AutoMixture(DensityMixin, ClusterEstimator):
     """max over families F, p, theta of sum_i w_i log sum_j p_j F(x_i; theta_j), F chosen by BIC.
 
@@ -199,22 +200,13 @@ class AutoMixture(DensityMixin, ClusterEstimator):
         "callback": [callable, None],
     }
 
-    def __init__(
-        self,
-        n_components: Any = "auto",
-        max_components: int = 20,
-        *,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        callback: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.max_components = max_components
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.random_state = random_state
-        self.callback = callback
+    n_components: Any = "auto"
+    max_components: int = 20
+    _: KW_ONLY
+    time_limit: float | None = None
+    verbose: int = 0
+    random_state: Any = None
+    callback: Any = None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the clusters of a table.

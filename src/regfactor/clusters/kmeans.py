@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -28,7 +28,7 @@ from regfactor.fitting.clustering import (
     weights_of,
 )
 from regfactor.fitting.kernel_blocks import KernelRows, check_labels, kernel_rows, origin_of
-from regfactor.fitting.parameters import AUTO, COUNT, RUN_CONSTRAINTS
+from regfactor.fitting.parameters import AUTO, COUNT, RUN_CONSTRAINTS, parametrized
 from regfactor.kernels import as_kernel, is_pairwise, takes_sparse
 from regfactor.losses.distances import Divergence, Mahalanobis, SquaredDistance
 from regfactor.losses.divergences import as_divergence
@@ -76,6 +76,7 @@ class ClusterInputs:
         return Clusters(self.X, self.weights, self.divergence, n_clusters)
 
 
+@parametrized
 class BregmanKMeans(
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
@@ -169,38 +170,21 @@ class BregmanKMeans(
         **RUN_CONSTRAINTS,
     }
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        divergence: Any = "squared",
-        init: Any = "k-means++",
-        n_init: Any = "auto",
-        max_iter: int = 300,
-        kernel: Any = None,
-        *,
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        tol: float = 1e-4,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        callback: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.divergence = divergence
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.random_state = random_state
-        self.callback = callback
+    n_clusters: int = 8
+    divergence: Any = "squared"
+    init: Any = "k-means++"
+    n_init: Any = "auto"
+    max_iter: int = 300
+    kernel: Any = None
+    _: KW_ONLY
+    gamma: Any = "scale"
+    degree: int = 3
+    coef0: float = 1.0
+    tol: float = 1e-4
+    time_limit: float | None = None
+    verbose: int = 0
+    random_state: Any = None
+    callback: Any = None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the clusters of a table.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -27,7 +27,7 @@ from regfactor.fitting.clustering import (
     weights_of,
 )
 from regfactor.fitting.kernel_blocks import ImplicitCenters, kernel_rows, origin_of
-from regfactor.fitting.parameters import AUTO, COUNT, POSITIVE, RUN_CONSTRAINTS
+from regfactor.fitting.parameters import AUTO, COUNT, POSITIVE, RUN_CONSTRAINTS, parametrized
 from regfactor.kernels import as_kernel, is_pairwise
 from regfactor.losses.distances import SquaredDistance
 from regfactor.losses.divergences import as_divergence
@@ -47,6 +47,7 @@ MERGED = 0.02  # sharpness times divergence, a mean log odds, below which compon
 UNITS = "Use sharpness='auto', which has no units, or scale the columns up."
 
 
+@parametrized
 class BregmanMixture(DensityMixin, ClusterEstimator):
     """min over p, m of -sum_i w_i log sum_j p_j exp(-sharpness D(x_i, m_j)): mixtures by EM.
 
@@ -130,38 +131,21 @@ class BregmanMixture(DensityMixin, ClusterEstimator):
         **RUN_CONSTRAINTS,
     }
 
-    def __init__(
-        self,
-        n_components: int = 8,
-        divergence: Any = "squared",
-        sharpness: Any = "auto",
-        *,
-        n_init: int = 10,
-        max_iter: int = 1000,
-        kernel: Any = None,
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        tol: float = 1e-4,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        callback: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.divergence = divergence
-        self.sharpness = sharpness
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.random_state = random_state
-        self.callback = callback
+    n_components: int = 8
+    divergence: Any = "squared"
+    sharpness: Any = "auto"
+    _: KW_ONLY
+    n_init: int = 10
+    max_iter: int = 1000
+    kernel: Any = None
+    gamma: Any = "scale"
+    degree: int = 3
+    coef0: float = 1.0
+    tol: float = 1e-4
+    time_limit: float | None = None
+    verbose: int = 0
+    random_state: Any = None
+    callback: Any = None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the mixture to a table.

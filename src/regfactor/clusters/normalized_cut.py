@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -32,7 +32,7 @@ from regfactor.fitting.kernel_blocks import (
     degrees_of,
     kernel_rows,
 )
-from regfactor.fitting.parameters import AUTO, COUNT, RUN_CONSTRAINTS
+from regfactor.fitting.parameters import AUTO, COUNT, RUN_CONSTRAINTS, parametrized
 from regfactor.kernels import Precomputed, as_kernel, is_pairwise, takes_sparse
 from regfactor.losses.distances import Divergence, SquaredDistance
 from regfactor.losses.divergences import as_divergence
@@ -58,6 +58,7 @@ class CutInputs:
     exact: bool
 
 
+@parametrized
 class BregmanNormalizedCut(ClusterMixin, ClusterEstimator):
     """min over clusters of sum_j cut(j, rest) / volume(j), with affinities K >= 0, degrees d = K 1.
 
@@ -125,34 +126,19 @@ class BregmanNormalizedCut(ClusterMixin, ClusterEstimator):
         **RUN_CONSTRAINTS,
     }
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        affinity: Any = "rbf",
-        gamma: Any = "median",
-        divergence: Any = "squared",
-        *,
-        init: Any = "spectral",
-        n_init: Any = "auto",
-        max_iter: int = 1000,
-        tol: float = 1e-4,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        callback: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.affinity = affinity
-        self.gamma = gamma
-        self.divergence = divergence
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.random_state = random_state
-        self.callback = callback
+    n_clusters: int = 8
+    affinity: Any = "rbf"
+    gamma: Any = "median"
+    divergence: Any = "squared"
+    _: KW_ONLY
+    init: Any = "spectral"
+    n_init: Any = "auto"
+    max_iter: int = 1000
+    tol: float = 1e-4
+    time_limit: float | None = None
+    verbose: int = 0
+    random_state: Any = None
+    callback: Any = None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the clusters of a table, or of a matrix of affinities.

@@ -18,6 +18,7 @@ from regfactor.penalties import Trace
 from regfactor.problems import Convex
 
 
+@parametrized
 class AlternatingLabels(ConvexFactorClassifier):
     """The problem of `ConvexFactorClassifier` at a fixed number of atoms, by alternation (ALT).
 
@@ -46,47 +47,26 @@ class AlternatingLabels(ConvexFactorClassifier):
     """
 
     _parameter_constraints = {**CONVEX_LABEL_CONSTRAINTS, "rank": [COUNT]}
-    rule = "min"
-    _kind: type[Local] = Local
+    scale = False
+    readout = "components"
+    _kind = Local
 
-    def __init__(
-        self,
-        rank: int = 10,
-        alpha: Any = 0.02,
-        reconstruction_weight: float = 1.0,
-        loss: Any = "logistic",
-        reconstruction_loss: Any = "squared",
-        bounds: tuple[float, float] = (1.0, 1.0),
-        *,
-        fit_intercept: bool = True,
-        unlabeled: Any = None,
-        sparse_zeros: str = "observed",
-        max_iter: int = 1000,
-        tol: float = 1e-4,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        callback: Any = None,
-    ) -> None:
-        super().__init__(
-            reconstruction_weight=reconstruction_weight,
-            loss=loss,
-            reconstruction_loss=reconstruction_loss,
-            bounds=bounds,
-            alpha=alpha,
-            scale=False,
-            readout="components",
-            fit_intercept=fit_intercept,
-            unlabeled=unlabeled,
-            sparse_zeros=sparse_zeros,
-            max_iter=max_iter,
-            tol=tol,
-            time_limit=time_limit,
-            verbose=verbose,
-            random_state=random_state,
-            callback=callback,
-        )
-        self.rank = rank
+    rank: int = 10
+    alpha: Any = 0.02
+    reconstruction_weight: float = 1.0
+    loss: Any = "logistic"
+    reconstruction_loss: Any = "squared"
+    bounds: tuple[float, float] = (1.0, 1.0)
+    _: KW_ONLY
+    fit_intercept: bool = True
+    unlabeled: Any = None
+    sparse_zeros: str = "observed"
+    max_iter: int = 1000
+    tol: float = 1e-4
+    time_limit: float | None = None
+    verbose: int = 0
+    random_state: Any = None
+    callback: Any = None
 
     def _solver(self, limits: Limits) -> Local:
         return self._kind(self.rank, self.tol, limits.random_state)
@@ -153,7 +133,6 @@ class MatrixCompletionLabels(ConvexFactorClassifier):
         "mu": [POSITIVE, AUTO],
         "label_weight": [POSITIVE],
     }
-    bounds = (1.0, 1.0)
     reconstruction_weight = 1.0
     scale = False
     readout = "components"
@@ -174,7 +153,7 @@ class MatrixCompletionLabels(ConvexFactorClassifier):
     random_state: Any = None
     callback: Any = None
 
-    @property
+    @property  # type: ignore[misc]
     def alpha(self) -> Any:
         """The strength under the name that all estimators share."""
         return self.mu

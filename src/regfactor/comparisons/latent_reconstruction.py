@@ -39,13 +39,7 @@ class LinearLatentReconstruction(SNFRegressor):
     array([-1. , -0.7, -0.5, -0.2,  0. ,  0.2,  0.5,  0.7,  1. ])
     """
 
-    kernel = "poly"
-    degree = 1
     back_constraint = None
-    solver = "lbfgs"
-    gamma = "scale"
-    n_random_features = 1
-    learning_rate = 1.0
 
     n_components: float | int = 0.5
     lambda_x: float = 0.1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from numbers import Real
 from typing import Any
 
@@ -12,7 +13,7 @@ from regfactor.comparisons.many_views import ManyViews, MultiViewRelaxation
 from regfactor.core.factors import Factors
 from regfactor.core.loop import Limits
 from regfactor.fitting.factor_estimator import TableInputs
-from regfactor.fitting.parameters import COUNT
+from regfactor.fitting.parameters import COUNT, parametrized
 from regfactor.penalties import Trace
 from regfactor.problems import Convex
 from regfactor.views.two_view import TwoViewSubspace
@@ -20,6 +21,7 @@ from regfactor.views.two_view import TwoViewSubspace
 __all__ = ["LocalTwoView", "ManyViews", "MultiViewRelaxation", "SingleViewSubspace"]
 
 
+@parametrized
 class SingleViewSubspace(TwoViewSubspace):
     """min over Z, b of sum_v L_v(Z_v + b_v; X_v) + alpha |Z|_tr / sqrt(b1^2 + b2^2).
 
@@ -53,42 +55,22 @@ class SingleViewSubspace(TwoViewSubspace):
         "eta": [Interval(Real, 0, 1, closed="neither"), None],
     }
 
-    def __init__(
-        self,
-        alpha: Any = 1.0,
-        bounds: tuple[float, float] = (1.0, 1.0),
-        loss: Any = "squared",
-        n_first: Any = None,
-        scale: bool = True,
-        eta: float | None = None,
-        *,
-        fit_intercept: bool = True,
-        rule: str = "min",
-        sparse_zeros: str = "missing",
-        max_iter: int = 1000,
-        tol: float = 1e-4,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        callback: Any = None,
-    ) -> None:
-        super().__init__(
-            alpha,
-            bounds,
-            loss,
-            n_first,
-            scale,
-            fit_intercept=fit_intercept,
-            rule=rule,
-            sparse_zeros=sparse_zeros,
-            max_iter=max_iter,
-            tol=tol,
-            time_limit=time_limit,
-            verbose=verbose,
-            random_state=random_state,
-            callback=callback,
-        )
-        self.eta = eta
+    alpha: Any = 1.0
+    bounds: tuple[float, float] = (1.0, 1.0)
+    loss: Any = "squared"
+    n_first: Any = None
+    scale: bool = True
+    eta: float | None = None
+    _: KW_ONLY
+    fit_intercept: bool = True
+    rule: str = "min"
+    sparse_zeros: str = "missing"
+    max_iter: int = 1000
+    tol: float = 1e-4
+    time_limit: float | None = None
+    verbose: int = 0
+    random_state: Any = None
+    callback: Any = None
 
     def _state(self, inputs: TableInputs) -> Convex:
         if self.eta is None:
@@ -103,6 +85,7 @@ class SingleViewSubspace(TwoViewSubspace):
         return super()._eta(Factors.zeros(*F.shape))
 
 
+@parametrized
 class LocalTwoView(TwoViewSubspace):
     """The problem of `TwoViewSubspace` at a fixed number of atoms, by alternating descent.
 
@@ -133,40 +116,21 @@ class LocalTwoView(TwoViewSubspace):
 
     _parameter_constraints = {**TwoViewSubspace._parameter_constraints, "rank": [COUNT]}
 
-    def __init__(
-        self,
-        rank: int = 5,
-        alpha: Any = 1.0,
-        bounds: tuple[float, float] = (1.0, 1.0),
-        loss: Any = "squared",
-        n_first: Any = None,
-        scale: bool = True,
-        *,
-        fit_intercept: bool = True,
-        sparse_zeros: str = "missing",
-        max_iter: int = 1000,
-        tol: float = 1e-4,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        callback: Any = None,
-    ) -> None:
-        super().__init__(
-            alpha,
-            bounds,
-            loss,
-            n_first,
-            scale,
-            fit_intercept=fit_intercept,
-            sparse_zeros=sparse_zeros,
-            max_iter=max_iter,
-            tol=tol,
-            time_limit=time_limit,
-            verbose=verbose,
-            random_state=random_state,
-            callback=callback,
-        )
-        self.rank = rank
+    rank: int = 5
+    alpha: Any = 1.0
+    bounds: tuple[float, float] = (1.0, 1.0)
+    loss: Any = "squared"
+    n_first: Any = None
+    scale: bool = True
+    _: KW_ONLY
+    fit_intercept: bool = True
+    sparse_zeros: str = "missing"
+    max_iter: int = 1000
+    tol: float = 1e-4
+    time_limit: float | None = None
+    verbose: int = 0
+    random_state: Any = None
+    callback: Any = None
 
     def _solver(self, limits: Limits) -> Local:
         return Local(self.rank, self.tol, limits.random_state)

@@ -31,7 +31,10 @@ T = TypeVar("T")
 @dataclass_transform(eq_default=False)
 def parametrized(cls: type[T]) -> type[T]:
     """Make the annotated names of an estimator the parameters that its `__init__` stores."""
-    return dataclasses.dataclass(eq=False, repr=False)(cls)
+    dataclasses.dataclass(eq=False, repr=False)(cls)
+    # a subclass names all of its own parameters, in its own order
+    delattr(cls, "__dataclass_fields__")
+    return cls
 
 
 class NumberInterval(Interval):

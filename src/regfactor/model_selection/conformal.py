@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import KW_ONLY
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier, is_regressor
@@ -30,6 +31,7 @@ from regfactor.fitting.parameters import (
     FINITE_NON_NEGATIVE,
     NumberInterval,
     check_parameters,
+    parametrized,
 )
 from regfactor.model_selection.folds import LabeledKFold
 from regfactor.model_selection.held_out import ClassScores, ResidualScores, coverage_of
@@ -87,6 +89,7 @@ class Training:
             return list(parallel(delayed(self.fit)(rows) for rows in trainings))
 
 
+@parametrized
 class Conformal(MetaEstimatorMixin, BaseEstimator):
     """Sets {k : s(x, k) <= q} or intervals m(x) -+ q w(x), q from the scores of held-out labels.
 
@@ -188,7 +191,7 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
     'A set cannot be given with 6 labels: at level 0.95 at least 19 are needed.'
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit"])],
         "level": [NumberInterval(Real, 0, 1, closed="neither")],
         "method": [StrOptions({SPLIT, CROSS, JACKKNIFE})],
@@ -202,34 +205,19 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
         "n_jobs": [Integral, None],
     }
 
-    def __init__(
-        self,
-        estimator: Any,
-        level: float = 0.9,
-        method: str = CROSS,
-        *,
-        n_folds: int = 5,
-        calibration_share: float = 1 / 3,
-        randomized: bool = False,
-        penalty: float = 0.0,
-        n_free: int = 1,
-        semi_supervised: bool | str = "auto",
-        unlabeled: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.level = level
-        self.method = method
-        self.n_folds = n_folds
-        self.calibration_share = calibration_share
-        self.randomized = randomized
-        self.penalty = penalty
-        self.n_free = n_free
-        self.semi_supervised = semi_supervised
-        self.unlabeled = unlabeled
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    estimator: Any
+    level: float = 0.9
+    method: str = CROSS
+    _: KW_ONLY
+    n_folds: int = 5
+    calibration_share: float = 1 / 3
+    randomized: bool = False
+    penalty: float = 0.0
+    n_free: int = 1
+    semi_supervised: bool | str = "auto"
+    unlabeled: Any = None
+    random_state: Any = None
+    n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any, **fit_params: Any) -> Self:
         """Fit the estimator, and again without the rows that are held out.

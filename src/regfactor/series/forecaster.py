@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -16,7 +17,7 @@ from regfactor.core.loop import Solution
 from regfactor.core.params import Array, frozen
 from regfactor.fitting.base import Choice, Estimator, Run
 from regfactor.fitting.explanation import Explanation, MemberReport
-from regfactor.fitting.parameters import COUNT, NON_NEGATIVE
+from regfactor.fitting.parameters import COUNT, NON_NEGATIVE, parametrized
 from regfactor.series.backtest import Backtest, backtest
 from regfactor.series.bank import SeriesTable, Units, further_waves
 from regfactor.series.calendar_features import Calendar
@@ -100,6 +101,7 @@ class SeriesScale:
         return found
 
 
+@parametrized
 class AutoForecaster(Estimator):
     r"""x_{t+h} = sum over banks b of s_b sum over members m of w_bm f_bm(h) + error.
 
@@ -220,26 +222,15 @@ class AutoForecaster(Estimator):
         "callback": [callable, None],
     }
 
-    def __init__(
-        self,
-        season: Any = "auto",
-        log: Any = "auto",
-        horizon: int | None = None,
-        *,
-        calendar: Any = None,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        callback: Any = None,
-    ) -> None:
-        self.season = season
-        self.log = log
-        self.horizon = horizon
-        self.calendar = calendar
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.random_state = random_state
-        self.callback = callback
+    season: Any = "auto"
+    log: Any = "auto"
+    horizon: int | None = None
+    _: KW_ONLY
+    calendar: Any = None
+    time_limit: float | None = None
+    verbose: int = 0
+    random_state: Any = None
+    callback: Any = None
 
     def fit(self, X: Any, y: Any = None, exog: Any = None) -> Self:
         """Fit to series whose rows are times.

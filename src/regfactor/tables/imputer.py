@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.params import Array
+from regfactor.fitting.parameters import parametrized
 from regfactor.tables.subspace import ConvexSubspace
 
 
+@parametrized
 class SubspaceImputer(ConvexSubspace):
     """min over Z, b of sum of observed w f(z_ij + b_j; x_ij) + alpha |Z|_tr; fills by z_ij + b_j.
 
@@ -49,42 +52,22 @@ class SubspaceImputer(ConvexSubspace):
            [4., 8.]])
     """
 
-    def __init__(
-        self,
-        loss: Any = "auto",
-        alpha: Any = "auto",
-        debias: bool | str = "prior",
-        fit_intercept: bool = True,
-        scale: bool = True,
-        max_rank: int | None = None,
-        *,
-        bounds: Any = None,
-        rule: str = "min",
-        sparse_zeros: str = "missing",
-        max_iter: int = 1000,
-        tol: float = 1e-4,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        callback: Any = None,
-    ) -> None:
-        super().__init__(
-            loss,
-            alpha,
-            fit_intercept,
-            scale,
-            debias,
-            max_rank,
-            bounds=bounds,
-            rule=rule,
-            sparse_zeros=sparse_zeros,
-            max_iter=max_iter,
-            tol=tol,
-            time_limit=time_limit,
-            verbose=verbose,
-            random_state=random_state,
-            callback=callback,
-        )
+    loss: Any = "auto"
+    alpha: Any = "auto"
+    debias: bool | str = "prior"
+    fit_intercept: bool = True
+    scale: bool = True
+    max_rank: int | None = None
+    _: KW_ONLY
+    bounds: Any = None
+    rule: str = "min"
+    sparse_zeros: str = "missing"
+    max_iter: int = 1000
+    tol: float = 1e-4
+    time_limit: float | None = None
+    verbose: int = 0
+    random_state: Any = None
+    callback: Any = None
 
     def transform(self, X: Any) -> Any:
         """Return the table with its missing entries filled.

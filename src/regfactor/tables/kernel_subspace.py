@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import KW_ONLY
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +19,7 @@ from regfactor.core.params import EPS, SMALLEST_NORMAL, Array, frozen, warn
 from regfactor.fitting.base import Choice, Estimator, Run
 from regfactor.fitting.inputs import validated, weights_of_all_rows
 from regfactor.fitting.kernel_blocks import check_symmetric, less_origin, origin_of
-from regfactor.fitting.parameters import COUNT
+from regfactor.fitting.parameters import COUNT, parametrized
 from regfactor.kernels import Kernel, as_kernel, is_pairwise, takes_sparse
 from regfactor.problems.base import Problem
 from regfactor.solvers.base import Solver
@@ -87,6 +88,7 @@ class KernelInputs:
         return np.asarray(self.gram - means - means[:, None] + overall)
 
 
+@parametrized
 class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     """min over Phi of |J K J - Phi Phi'|_F^2, Phi of n_components columns: kernel PCA.
 
@@ -145,20 +147,12 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
     _locally = False
     _no_certificate = "the optimum is read off eigenvectors, which need none"
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        n_components: int = 2,
-        *,
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-    ):
-        self.kernel = kernel
-        self.n_components = n_components
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
+    kernel: Any = "rbf"
+    n_components: int = 2
+    _: KW_ONLY
+    gamma: Any = "scale"
+    degree: int = 3
+    coef0: float = 1.0
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find Phi on the training rows.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,7 +21,7 @@ from regfactor.fitting.factor_estimator import (
 )
 from regfactor.fitting.inputs import as_float_table, weigh_columns
 from regfactor.fitting.noise import HUBER_FACTOR, gradient_size
-from regfactor.fitting.parameters import AUTO, NOISE_OPTION, POSITIVE
+from regfactor.fitting.parameters import AUTO, NOISE_OPTION, POSITIVE, parametrized
 from regfactor.losses import Absolute, Loss, Robust, Stacked
 from regfactor.penalties import Trace
 from regfactor.problems import Convex
@@ -30,6 +30,7 @@ from regfactor.problems.layout import Pattern
 from regfactor.tables.intervals import CompletionIntervals
 
 
+@parametrized
 class RobustSubspace(CompletionIntervals):
     """min over Z, S of sum f(z_ij + s_ij; x_ij) + beta |S|_1 + alpha |Z|_tr: with outliers.
 
@@ -98,34 +99,19 @@ class RobustSubspace(CompletionIntervals):
         "fit_intercept": ["boolean"],
     }
 
-    def __init__(
-        self,
-        alpha: Any = "noise",
-        beta: float | str = "auto",
-        loss: Any = "squared",
-        *,
-        fit_intercept: bool = False,
-        rule: str = "min",
-        sparse_zeros: str = "missing",
-        max_iter: int = 1000,
-        tol: float = 1e-4,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        callback: Any = None,
-    ) -> None:
-        self.alpha = alpha
-        self.beta = beta
-        self.loss = loss
-        self.fit_intercept = fit_intercept
-        self.rule = rule
-        self.sparse_zeros = sparse_zeros
-        self.max_iter = max_iter
-        self.tol = tol
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.random_state = random_state
-        self.callback = callback
+    alpha: Any = "noise"
+    beta: float | str = "auto"
+    loss: Any = "squared"
+    _: KW_ONLY
+    fit_intercept: bool = False
+    rule: str = "min"
+    sparse_zeros: str = "missing"
+    max_iter: int = 1000
+    tol: float = 1e-4
+    time_limit: float | None = None
+    verbose: int = 0
+    random_state: Any = None
+    callback: Any = None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to a table; NaN marks a missing entry.

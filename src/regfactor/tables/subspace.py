@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.utils._param_validation import StrOptions
 from regfactor.core.loop import Solution
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.factor_estimator import TABLE_CONSTRAINTS, FactorEstimator, TableInputs
-from regfactor.fitting.parameters import AUTO, COUNT, NOISE_OPTION, POSITIVE
+from regfactor.fitting.parameters import AUTO, COUNT, NOISE_OPTION, POSITIVE, parametrized
 from regfactor.norms import as_norm
 from regfactor.penalties import Rows, Trace
 from regfactor.problems import Convex
@@ -18,6 +19,7 @@ from regfactor.tables.draws import CompletionDraws
 from regfactor.tables.rows_left_out import select_by_rows_left_out
 
 
+@parametrized
 class ConvexSubspace(CompletionDraws):
     """min over Z, b of sum of observed w f(z_ij + b_j; x_ij / u_j) + alpha |Z|_tr, at its optimum.
 
@@ -140,40 +142,22 @@ class ConvexSubspace(CompletionDraws):
     }
     mixed = True
 
-    def __init__(
-        self,
-        loss: Any = "squared",
-        alpha: Any = "auto",
-        fit_intercept: bool = True,
-        scale: bool = True,
-        debias: bool | str = False,
-        max_rank: int | None = None,
-        *,
-        bounds: Any = None,
-        rule: str = "min",
-        sparse_zeros: str = "missing",
-        max_iter: int = 1000,
-        tol: float = 1e-4,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        callback: Any = None,
-    ) -> None:
-        self.loss = loss
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.scale = scale
-        self.debias = debias
-        self.max_rank = max_rank
-        self.bounds = bounds
-        self.rule = rule
-        self.sparse_zeros = sparse_zeros
-        self.max_iter = max_iter
-        self.tol = tol
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.random_state = random_state
-        self.callback = callback
+    loss: Any = "squared"
+    alpha: Any = "auto"
+    fit_intercept: bool = True
+    scale: bool = True
+    debias: bool | str = False
+    max_rank: int | None = None
+    _: KW_ONLY
+    bounds: Any = None
+    rule: str = "min"
+    sparse_zeros: str = "missing"
+    max_iter: int = 1000
+    tol: float = 1e-4
+    time_limit: float | None = None
+    verbose: int = 0
+    random_state: Any = None
+    callback: Any = None
 
     def fit(
         self,
@@ -223,6 +207,7 @@ class ConvexSubspace(CompletionDraws):
         return published
 
 
+@parametrized
 class ConvexSparseCoding(FactorEstimator):
     """min over Z of sum f(z_ij; x_ij / u_j) + alpha sum_t |z_t|_q, at its global optimum.
 
@@ -270,34 +255,19 @@ class ConvexSparseCoding(FactorEstimator):
 
     _parameter_constraints = {**TABLE_CONSTRAINTS, "scale": ["boolean"]}
 
-    def __init__(
-        self,
-        loss: Any = "squared",
-        alpha: Any = "auto",
-        q: Any = 2,
-        *,
-        scale: bool = True,
-        rule: str = "min",
-        sparse_zeros: str = "observed",
-        max_iter: int = 1000,
-        tol: float = 1e-4,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        callback: Any = None,
-    ) -> None:
-        self.loss = loss
-        self.alpha = alpha
-        self.q = q
-        self.scale = scale
-        self.rule = rule
-        self.sparse_zeros = sparse_zeros
-        self.max_iter = max_iter
-        self.tol = tol
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.random_state = random_state
-        self.callback = callback
+    loss: Any = "squared"
+    alpha: Any = "auto"
+    q: Any = 2
+    _: KW_ONLY
+    scale: bool = True
+    rule: str = "min"
+    sparse_zeros: str = "observed"
+    max_iter: int = 1000
+    tol: float = 1e-4
+    time_limit: float | None = None
+    verbose: int = 0
+    random_state: Any = None
+    callback: Any = None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to a table; NaN marks a missing entry.

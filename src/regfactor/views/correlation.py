@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,7 @@ from regfactor.core.loop import Solution
 from regfactor.core.params import EPS, Array, frozen
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.inputs import FLOATS, codes_of
-from regfactor.fitting.parameters import COUNT, NON_NEGATIVE
+from regfactor.fitting.parameters import COUNT, NON_NEGATIVE, parametrized
 from regfactor.views.canonical_svd import CanonicalDirections, CanonicalPoint
 from regfactor.views.centered import degrees
 from regfactor.views.pair import Products, TablePair
@@ -28,6 +29,7 @@ class CorrelationInputs:
     products: Products | None
 
 
+@parametrized
 class CanonicalCorrelation(TwoTableEstimator):
     """max over A, B of tr(A' Sxy B) with A'(Sxx + ridge I)A = I and B'(Syy + ridge I)B = I.
 
@@ -86,10 +88,10 @@ class CanonicalCorrelation(TwoTableEstimator):
         "scale": ["boolean"],
     }
 
-    def __init__(self, n_components: int = 2, ridge: float = 0.0, *, scale: bool = True):
-        self.n_components = n_components
-        self.ridge = ridge
-        self.scale = scale
+    n_components: int = 2
+    ridge: float = 0.0
+    _: KW_ONLY
+    scale: bool = True
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> CorrelationInputs:
         """Return both tables with their products.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY
 from typing import Any, Self
 
 import numpy as np
@@ -26,7 +27,7 @@ from regfactor.fitting.noise import (
     noise_strength,
     without_gross_errors,
 )
-from regfactor.fitting.parameters import AUTO, NOISE_OPTION, POSITIVE
+from regfactor.fitting.parameters import AUTO, NOISE_OPTION, POSITIVE, parametrized
 from regfactor.fitting.side_by_side import (
     AUTO_LOSS,
     ViewUnits,
@@ -52,6 +53,7 @@ from regfactor.views.view_tables import (
 )
 
 
+@parametrized
 class MultiViewSubspace(FactorEstimator):
     """min over Z, P, b of sum_v L_v(Z_v + P_v + b_v; X_v) + alpha (|Z|_tr + sum_v w_v |P_v|_tr).
 
@@ -167,42 +169,22 @@ class MultiViewSubspace(FactorEstimator):
         "regression": [StrOptions({"auto", "linear"})],
         "fit_intercept": ["boolean"],
     }
-    _training: TrainingViews
-    _regressions: dict[str, StackedRidge]
-    _column_noise: Array | None
 
-    def __init__(
-        self,
-        alpha: Any = "noise",
-        loss: Any = "auto",
-        scale: bool = True,
-        private: bool = True,
-        *,
-        regression: str = "auto",
-        fit_intercept: bool = True,
-        rule: str = "min",
-        sparse_zeros: str = "missing",
-        max_iter: int = 1000,
-        tol: float = 1e-4,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        callback: Any = None,
-    ) -> None:
-        self.alpha = alpha
-        self.loss = loss
-        self.scale = scale
-        self.private = private
-        self.regression = regression
-        self.fit_intercept = fit_intercept
-        self.rule = rule
-        self.sparse_zeros = sparse_zeros
-        self.max_iter = max_iter
-        self.tol = tol
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.random_state = random_state
-        self.callback = callback
+    alpha: Any = "noise"
+    loss: Any = "auto"
+    scale: bool = True
+    private: bool = True
+    _: KW_ONLY
+    regression: str = "auto"
+    fit_intercept: bool = True
+    rule: str = "min"
+    sparse_zeros: str = "missing"
+    max_iter: int = 1000
+    tol: float = 1e-4
+    time_limit: float | None = None
+    verbose: int = 0
+    random_state: Any = None
+    callback: Any = None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, views: Any = None) -> Self:
         """Fit to two or more tables of the same rows.
@@ -388,8 +370,8 @@ class MultiViewSubspace(FactorEstimator):
         self.view_weight_ = np.full(len(sums), 1 / len(sums))
         if sums.any():
             self.view_weight_ = sums / sums.sum()
-        self._regressions = {}
-        self._column_noise = None
+        self._regressions: dict[str, StackedRidge] = {}
+        self._column_noise: Array | None = None
         return published
 
     def _publish_parts(self, codes: Array) -> None:

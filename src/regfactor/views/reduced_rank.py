@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from regfactor.core.linalg import thin_svd
 from regfactor.core.loop import Iterate, Solution
 from regfactor.core.params import Array, frozen
 from regfactor.fitting.base import Choice, Run
-from regfactor.fitting.parameters import AUTO, COUNT, NON_NEGATIVE
+from regfactor.fitting.parameters import AUTO, COUNT, NON_NEGATIVE, parametrized
 from regfactor.problems.base import Problem
 from regfactor.solvers.base import Solver
 from regfactor.views.centered import Centered
@@ -166,6 +166,7 @@ def _mean_square(residuals: Array, root: Array) -> float:
     return float(np.vdot(residuals, residuals)) / (float(root @ root) * residuals.shape[1])
 
 
+@parametrized
 class ReducedRankRegression(TwoTableEstimator):
     """min over B of rank at most `rank` and b of |Y - X B - 1 b'|_F^2 / 2 + (alpha/2) |B|_F^2.
 
@@ -236,16 +237,10 @@ class ReducedRankRegression(TwoTableEstimator):
         "fit_intercept": ["boolean"],
     }
 
-    def __init__(
-        self,
-        rank: int | str = "auto",
-        alpha: float | str = "auto",
-        *,
-        fit_intercept: bool = True,
-    ) -> None:
-        self.rank = rank
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
+    rank: int | str = "auto"
+    alpha: float | str = "auto"
+    _: KW_ONLY
+    fit_intercept: bool = True
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> TablePair:
         return self._read_tables(X, y, sample_weight)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from typing import Any, Self
 
 import numpy as np
@@ -27,7 +28,7 @@ from regfactor.fitting.noise import (
     noise_strength,
     without_gross_errors,
 )
-from regfactor.fitting.parameters import AUTO, NOISE_OPTION, POSITIVE
+from regfactor.fitting.parameters import AUTO, NOISE_OPTION, POSITIVE, parametrized
 from regfactor.fitting.selection import COMPARED_FIT_TOL
 from regfactor.fitting.side_by_side import (
     AUTO_LOSS,
@@ -66,6 +67,7 @@ class TrainingViews:
     rows: Array | None
 
 
+@parametrized
 class TwoViewSubspace(TwoViewEstimator):
     """min over Z, b of L1(Z1 + b1; X1) + L2(Z2 + b2; X2) + alpha |||[Z1, Z2]|||.
 
@@ -187,44 +189,23 @@ class TwoViewSubspace(TwoViewEstimator):
         "scale": ["boolean"],
         "regression": [StrOptions({"auto", "linear", "codes"})],
     }
-    _training: TrainingViews
-    _regressions: dict[int, StackedRidge | CodeRegression]
-    _column_noise: Array | None
 
-    def __init__(
-        self,
-        alpha: Any = "noise",
-        bounds: tuple[float, float] = (1.0, 1.0),
-        loss: Any = "auto",
-        n_first: Any = None,
-        scale: bool = True,
-        regression: str = "auto",
-        *,
-        fit_intercept: bool = True,
-        rule: str = "min",
-        sparse_zeros: str = "missing",
-        max_iter: int = 1000,
-        tol: float = 1e-4,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        callback: Any = None,
-    ) -> None:
-        self.alpha = alpha
-        self.bounds = bounds
-        self.loss = loss
-        self.n_first = n_first
-        self.scale = scale
-        self.regression = regression
-        self.fit_intercept = fit_intercept
-        self.rule = rule
-        self.sparse_zeros = sparse_zeros
-        self.max_iter = max_iter
-        self.tol = tol
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.random_state = random_state
-        self.callback = callback
+    alpha: Any = "noise"
+    bounds: tuple[float, float] = (1.0, 1.0)
+    loss: Any = "auto"
+    n_first: Any = None
+    scale: bool = True
+    regression: str = "auto"
+    _: KW_ONLY
+    fit_intercept: bool = True
+    rule: str = "min"
+    sparse_zeros: str = "missing"
+    max_iter: int = 1000
+    tol: float = 1e-4
+    time_limit: float | None = None
+    verbose: int = 0
+    random_state: Any = None
+    callback: Any = None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to two tables of the same rows, or to one table that holds both views.
@@ -319,8 +300,8 @@ class TwoViewSubspace(TwoViewEstimator):
         run: Run,
     ) -> Solution[FactorPoint]:
         self.scale_ = self._units.divisor
-        self._regressions = {}
-        self._column_noise = None
+        self._regressions: dict[int, StackedRidge | CodeRegression] = {}
+        self._column_noise: Array | None = None
         return super()._publish(choice, solution, inputs, run)
 
     def _read_views(self, X: Any, y: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from regfactor.core.params import Array
 from regfactor.fitting.calibration import both_classes
 from regfactor.fitting.labels import Labels, encode_labels, labels_of_rows, most_likely
 from regfactor.fitting.logistic_readout import LogisticReadout, logistic_readout
+from regfactor.fitting.parameters import parametrized
 from regfactor.fitting.ridge_readout import RidgeReadout, column_readouts, ridge_readout
 from regfactor.fitting.targets import Targets
 from regfactor.labels.convex.base import ConvexFactorEstimator, LabelInputs
@@ -29,6 +31,7 @@ def _gives_probabilities(estimator: Any) -> bool:
     )
 
 
+@parametrized
 class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
     r"""min over Z, b of L(Zy + b; y)/T_l + w/(n d) L(Zx; X) + alpha |||[Zx, Zy]|||.
 
@@ -137,46 +140,25 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
 
     _judge = staticmethod(ridge_readout)
 
-    def __init__(
-        self,
-        alpha_share: float | str = "auto",
-        reconstruction_weight: float | str = "auto",
-        loss: Any = "logistic",
-        reconstruction_loss: Any = "squared",
-        bounds: tuple[float, float] = (1.0, 1.0),
-        *,
-        alpha: Any = None,
-        scale: bool = True,
-        readout: str = "regression",
-        fit_intercept: bool = True,
-        unlabeled: Any = None,
-        rule: str = "min",
-        sparse_zeros: str = "observed",
-        max_iter: int = 1000,
-        tol: float = 1e-4,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        callback: Any = None,
-    ) -> None:
-        self.alpha_share = alpha_share
-        self.reconstruction_weight = reconstruction_weight
-        self.loss = loss
-        self.reconstruction_loss = reconstruction_loss
-        self.bounds = bounds
-        self.alpha = alpha
-        self.scale = scale
-        self.readout = readout
-        self.fit_intercept = fit_intercept
-        self.unlabeled = unlabeled
-        self.rule = rule
-        self.sparse_zeros = sparse_zeros
-        self.max_iter = max_iter
-        self.tol = tol
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.random_state = random_state
-        self.callback = callback
+    alpha_share: float | str = "auto"
+    reconstruction_weight: float | str = "auto"
+    loss: Any = "logistic"
+    reconstruction_loss: Any = "squared"
+    bounds: tuple[float, float] = (1.0, 1.0)
+    _: KW_ONLY
+    alpha: Any = None
+    scale: bool = True
+    readout: str = "regression"
+    fit_intercept: bool = True
+    unlabeled: Any = None
+    rule: str = "min"
+    sparse_zeros: str = "observed"
+    max_iter: int = 1000
+    tol: float = 1e-4
+    time_limit: float | None = None
+    verbose: int = 0
+    random_state: Any = None
+    callback: Any = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows of which some have a label.
@@ -281,6 +263,7 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
         return p / np.maximum(p.sum(axis=1, keepdims=True), np.finfo(p.dtype).tiny)
 
 
+@parametrized
 class ConvexFactorRegressor(MultiOutputMixin, RegressorMixin, ConvexFactorEstimator):
     r"""min over Z, b of L(Zy + b; y)/T_l + w/(n d) L(Zx; X) + alpha |||[Zx, Zy]|||.
 
@@ -338,44 +321,24 @@ class ConvexFactorRegressor(MultiOutputMixin, RegressorMixin, ConvexFactorEstima
 
     _judge = staticmethod(column_readouts)
 
-    def __init__(
-        self,
-        alpha_share: float | str = "auto",
-        reconstruction_weight: float | str = "auto",
-        loss: Any = "squared",
-        reconstruction_loss: Any = "squared",
-        bounds: tuple[float, float] = (1.0, 1.0),
-        *,
-        alpha: Any = None,
-        scale: bool = True,
-        readout: str = "regression",
-        fit_intercept: bool = True,
-        rule: str = "min",
-        sparse_zeros: str = "observed",
-        max_iter: int = 1000,
-        tol: float = 1e-4,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        callback: Any = None,
-    ) -> None:
-        self.alpha_share = alpha_share
-        self.reconstruction_weight = reconstruction_weight
-        self.loss = loss
-        self.reconstruction_loss = reconstruction_loss
-        self.bounds = bounds
-        self.alpha = alpha
-        self.scale = scale
-        self.readout = readout
-        self.fit_intercept = fit_intercept
-        self.rule = rule
-        self.sparse_zeros = sparse_zeros
-        self.max_iter = max_iter
-        self.tol = tol
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.random_state = random_state
-        self.callback = callback
+    alpha_share: float | str = "auto"
+    reconstruction_weight: float | str = "auto"
+    loss: Any = "squared"
+    reconstruction_loss: Any = "squared"
+    bounds: tuple[float, float] = (1.0, 1.0)
+    _: KW_ONLY
+    alpha: Any = None
+    scale: bool = True
+    readout: str = "regression"
+    fit_intercept: bool = True
+    rule: str = "min"
+    sparse_zeros: str = "observed"
+    max_iter: int = 1000
+    tol: float = 1e-4
+    time_limit: float | None = None
+    verbose: int = 0
+    random_state: Any = None
+    callback: Any = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows of which some have targets.

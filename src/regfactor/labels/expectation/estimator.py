@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from copy import deepcopy
+from dataclasses import KW_ONLY
 from functools import partial
 from typing import Any, Self
 
@@ -30,6 +31,7 @@ from regfactor.fitting.parameters import (
     FINITE_NON_NEGATIVE,
     FINITE_POSITIVE,
     RUN_CONSTRAINTS,
+    parametrized,
 )
 from regfactor.kernels import as_kernel, is_pairwise, takes_sparse
 from regfactor.labels.expectation.annealing import Annealing
@@ -92,6 +94,7 @@ class HeldOutLabels:
     folds: Array
 
 
+@parametrized
 class ExpectationSVC(ClassifierMixin, Estimator):
     r"""min over f, p of |f|^2/2 + C sum_L L(y f) + C' sum_U E_p L(y f) - T sum_U H(p), T -> 0.
 
@@ -217,50 +220,27 @@ class ExpectationSVC(ClassifierMixin, Estimator):
     }
     _no_certificate = "labels are found by annealing, and the model"
 
-    def __init__(
-        self,
-        constraints: Any = (),
-        C: float | str | None = "auto",
-        C_unlabeled: Any = "auto",
-        loss: Any = "squared_hinge",
-        kernel: Any = "linear",
-        gamma: Any = "neighbors",
-        penalty: float = 1e3,
-        classes: Any = None,
-        match_balance: bool = False,
-        *,
-        unlabeled: Any = None,
-        annealing: bool = True,
-        degree: int = 3,
-        coef0: float = 1.0,
-        landmarks: Any = "auto",
-        max_iter: int = 1000,
-        tol: float = 1e-4,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        callback: Any = None,
-    ) -> None:
-        self.constraints = constraints
-        self.C = C
-        self.C_unlabeled = C_unlabeled
-        self.loss = loss
-        self.kernel = kernel
-        self.gamma = gamma
-        self.penalty = penalty
-        self.classes = classes
-        self.match_balance = match_balance
-        self.unlabeled = unlabeled
-        self.annealing = annealing
-        self.degree = degree
-        self.coef0 = coef0
-        self.landmarks = landmarks
-        self.max_iter = max_iter
-        self.tol = tol
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.random_state = random_state
-        self.callback = callback
+    constraints: Any = ()
+    C: float | str | None = "auto"
+    C_unlabeled: Any = "auto"
+    loss: Any = "squared_hinge"
+    kernel: Any = "linear"
+    gamma: Any = "neighbors"
+    penalty: float = 1e3
+    classes: Any = None
+    match_balance: bool = False
+    _: KW_ONLY
+    unlabeled: Any = None
+    annealing: bool = True
+    degree: int = 3
+    coef0: float = 1.0
+    landmarks: Any = "auto"
+    max_iter: int = 1000
+    tol: float = 1e-4
+    time_limit: float | None = None
+    verbose: int = 0
+    random_state: Any = None
+    callback: Any = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows of which some, or none, have a label.

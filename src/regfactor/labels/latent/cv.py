@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from regfactor.core.loop import Limits, Solution
 from regfactor.core.params import Array, frozen, is_option
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.explanation import Explanation, MemberReport
-from regfactor.fitting.parameters import COUNT, FINITE_NON_NEGATIVE, NON_NEGATIVE
+from regfactor.fitting.parameters import COUNT, FINITE_NON_NEGATIVE, NON_NEGATIVE, parametrized
 from regfactor.fitting.targets import Targets
 from regfactor.labels.latent.estimator import LatentInputs, LatentRegressor, SNFRegressor
 from regfactor.labels.latent.placement import LatentModel
@@ -78,6 +78,7 @@ class CandidateChoice:
     validation: CrossValidation
 
 
+@parametrized
 class SNFRegressorCV(LatentRegressor):
     """`SNFRegressor` with setting, stop and last ridge of lowest error on held-out labels.
 
@@ -153,28 +154,16 @@ class SNFRegressorCV(LatentRegressor):
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        settings: Any = None,
-        *,
-        ridges: Sequence[float] = RIDGES,
-        cv: int | str | None = "loo",
-        caution: float = 2.0,
-        n_averaged: int = 8,
-        clip: float | None = 1.0,
-        scale: bool = True,
-        tol: float = 1e-4,
-        random_state: Any = None,
-    ) -> None:
-        self.settings = settings
-        self.ridges = ridges
-        self.cv = cv
-        self.caution = caution
-        self.n_averaged = n_averaged
-        self.clip = clip
-        self.scale = scale
-        self.tol = tol
-        self.random_state = random_state
+    settings: Any = None
+    _: KW_ONLY
+    ridges: Sequence[float] = RIDGES
+    cv: int | str | None = "loo"
+    caution: float = 2.0
+    n_averaged: int = 8
+    clip: float | None = 1.0
+    scale: bool = True
+    tol: float = 1e-4
+    random_state: Any = None
 
     def _read(self, X: Any, y: Any, sample_weight: Any = None) -> CandidateInputs:
         inputs = super()._read(X, y, sample_weight)

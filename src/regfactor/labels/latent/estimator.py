@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from dataclasses import KW_ONLY
 from numbers import Integral
 from typing import Any, Self
 
@@ -30,6 +31,7 @@ from regfactor.fitting.parameters import (
     FINITE_POSITIVE,
     RUN_CONSTRAINTS,
     NumberInterval,
+    parametrized,
 )
 from regfactor.fitting.targets import Targets
 from regfactor.kernels import widths
@@ -283,6 +285,7 @@ def clipped_range(Y: Array, clip: float | None) -> tuple[Array, Array]:
     return low - margin, high + margin
 
 
+@parametrized
 class SNFRegressor(LatentRegressor):
     r"""min over Z, V, W of |X - phi V|^2 + lx |V|^2 + mu (|y - phi_l W|^2 + ly |W|^2) + lz |Z|^2.
 
@@ -406,50 +409,27 @@ class SNFRegressor(LatentRegressor):
         "learning_rate": [FINITE_POSITIVE],
     }
 
-    def __init__(
-        self,
-        n_components: float | int = 0.5,
-        kernel: str = "poly",
-        degree: int = 1,
-        back_constraint: str | None = "linear",
-        lambda_x: float = 0.1,
-        lambda_y: float = 0.1,
-        lambda_z: float = 0.1,
-        target_weight: float = 10.0,
-        max_iter: int = 60,
-        clip: float | None = 0.1,
-        scale: bool = True,
-        solver: str = "lbfgs",
-        *,
-        gamma: float | str = "scale",
-        n_random_features: int = 500,
-        learning_rate: float = 0.01,
-        tol: float = 1e-4,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        callback: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.kernel = kernel
-        self.degree = degree
-        self.back_constraint = back_constraint
-        self.lambda_x = lambda_x
-        self.lambda_y = lambda_y
-        self.lambda_z = lambda_z
-        self.target_weight = target_weight
-        self.max_iter = max_iter
-        self.clip = clip
-        self.scale = scale
-        self.solver = solver
-        self.gamma = gamma
-        self.n_random_features = n_random_features
-        self.learning_rate = learning_rate
-        self.tol = tol
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.random_state = random_state
-        self.callback = callback
+    n_components: float | int = 0.5
+    kernel: str = "poly"
+    degree: int = 1
+    back_constraint: str | None = "linear"
+    lambda_x: float = 0.1
+    lambda_y: float = 0.1
+    lambda_z: float = 0.1
+    target_weight: float = 10.0
+    max_iter: int = 60
+    clip: float | None = 0.1
+    scale: bool = True
+    solver: str = "lbfgs"
+    _: KW_ONLY
+    gamma: float | str = "scale"
+    n_random_features: int = 500
+    learning_rate: float = 0.01
+    tol: float = 1e-4
+    time_limit: float | None = None
+    verbose: int = 0
+    random_state: Any = None
+    callback: Any = None
 
     def _check_labels(self, targets: Targets, counted: Array) -> None:
         targets.check_given(counted)

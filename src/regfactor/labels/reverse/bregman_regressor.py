@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from regfactor.core.loop import Solution
 from regfactor.core.params import Array, is_option
 from regfactor.fitting.base import Choice, Run
+from regfactor.fitting.parameters import parametrized
 from regfactor.fitting.targets import Targets, check_range
 from regfactor.labels.reverse.transfer_regressor import (
     MAHALANOBIS,
@@ -22,6 +23,7 @@ from regfactor.losses.transfers import as_transfer
 from regfactor.problems.forward import Forward
 
 
+@parametrized
 class BregmanRegressor(TransferRegressor):
     r"""min over W, b of sum_i l_i [F(x_i W + b) - y_i.(x_i W + b)] + alpha/2 |W|^2.
 
@@ -93,36 +95,20 @@ class BregmanRegressor(TransferRegressor):
         "Newton's method finds the optimum of its smooth convex problem without a lower bound"
     )
 
-    def __init__(
-        self,
-        transfer: Any = "identity",
-        alpha: float = 0.1,
-        kernel: Any = None,
-        *,
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        fit_intercept: bool = True,
-        max_iter: int = 1000,
-        tol: float = 1e-4,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        callback: Any = None,
-    ) -> None:
-        self.transfer = transfer
-        self.alpha = alpha
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.random_state = random_state
-        self.callback = callback
+    transfer: Any = "identity"
+    alpha: float = 0.1
+    kernel: Any = None
+    _: KW_ONLY
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 1.0
+    fit_intercept: bool = True
+    max_iter: int = 1000
+    tol: float = 1e-4
+    time_limit: float | None = None
+    verbose: int = 0
+    random_state: Any = None
+    callback: Any = None
 
     def _transfer(self) -> Potential:
         if is_option(self.transfer, MAHALANOBIS):

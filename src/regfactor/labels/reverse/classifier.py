@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -32,7 +32,7 @@ from regfactor.fitting.clustering import check_domain
 from regfactor.fitting.inputs import row_weights, validated
 from regfactor.fitting.kernel_blocks import ImplicitCenters, KernelRows, degrees_of, kernel_rows
 from regfactor.fitting.labels import Labels, encode_labels, labels_of_rows
-from regfactor.fitting.parameters import NON_NEGATIVE, POSITIVE, RUN_CONSTRAINTS
+from regfactor.fitting.parameters import NON_NEGATIVE, POSITIVE, RUN_CONSTRAINTS, parametrized
 from regfactor.kernels import as_kernel, is_pairwise, takes_sparse
 from regfactor.labels.reverse.assignment import (
     ClassCenters,
@@ -117,6 +117,7 @@ class ClassInputs:
     masses: Array | None = None
 
 
+@parametrized
 class ReverseClassifier(ClassifierMixin, Estimator):
     r"""min over m of sum_L w_i D(x_i || m_{y_i}) / T_l + mu sum_U w_i min_j D(x_i || m_j) / T_u.
 
@@ -226,44 +227,24 @@ class ReverseClassifier(ClassifierMixin, Estimator):
         **RUN_CONSTRAINTS,
     }
 
-    def __init__(
-        self,
-        transfer: Any = "identity",
-        assignment: str = "hard",
-        unlabeled_weight: Any = "balanced",
-        sharpness: Any = "auto",
-        kernel: Any = None,
-        normalized_cut: bool = False,
-        classes: Any = None,
-        *,
-        unlabeled: Any = None,
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        max_iter: int = 1000,
-        tol: float = 1e-4,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        callback: Any = None,
-    ) -> None:
-        self.transfer = transfer
-        self.assignment = assignment
-        self.unlabeled_weight = unlabeled_weight
-        self.sharpness = sharpness
-        self.kernel = kernel
-        self.normalized_cut = normalized_cut
-        self.classes = classes
-        self.unlabeled = unlabeled
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.max_iter = max_iter
-        self.tol = tol
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.random_state = random_state
-        self.callback = callback
+    transfer: Any = "identity"
+    assignment: str = "hard"
+    unlabeled_weight: Any = "balanced"
+    sharpness: Any = "auto"
+    kernel: Any = None
+    normalized_cut: bool = False
+    classes: Any = None
+    _: KW_ONLY
+    unlabeled: Any = None
+    gamma: Any = "scale"
+    degree: int = 3
+    coef0: float = 1.0
+    max_iter: int = 1000
+    tol: float = 1e-4
+    time_limit: float | None = None
+    verbose: int = 0
+    random_state: Any = None
+    callback: Any = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Find the centers of the classes, and the classes of the unlabeled rows.

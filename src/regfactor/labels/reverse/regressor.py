@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from regfactor.core.loop import Limits, Solution, Status
 from regfactor.core.params import Array, is_option, warn
 from regfactor.fitting.base import Choice, Run
-from regfactor.fitting.parameters import AUTO, FINITE_NON_NEGATIVE
+from regfactor.fitting.parameters import AUTO, FINITE_NON_NEGATIVE, parametrized
 from regfactor.fitting.ridge_readout import RidgeReadout, column_readouts
 from regfactor.fitting.targets import LinearModel, Targets, check_range
 from regfactor.labels.reverse.forward_strength import select_forward_alpha
@@ -36,6 +36,7 @@ FORWARD_TOL = 1e-10
 MAX_FORWARD_STEPS = 1000
 
 
+@parametrized
 class ReverseRegressor(TransferRegressor):
     r"""min over U, Z of mean_labeled D(y_i U || f(x_i)) + mu mean_unlabeled D(z_i U || f(x_i)).
 
@@ -136,38 +137,21 @@ class ReverseRegressor(TransferRegressor):
     }
     _no_certificate = "targets and reconstruction are found in turn, and the model"
 
-    def __init__(
-        self,
-        transfer: Any = "identity",
-        unlabeled_weight: float = 0.1,
-        alpha: float | str = "auto",
-        kernel: Any = None,
-        fit_intercept: bool = True,
-        *,
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        max_iter: int = 1000,
-        tol: float = 1e-4,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        callback: Any = None,
-    ) -> None:
-        self.transfer = transfer
-        self.unlabeled_weight = unlabeled_weight
-        self.alpha = alpha
-        self.kernel = kernel
-        self.fit_intercept = fit_intercept
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.max_iter = max_iter
-        self.tol = tol
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.random_state = random_state
-        self.callback = callback
+    transfer: Any = "identity"
+    unlabeled_weight: float = 0.1
+    alpha: float | str = "auto"
+    kernel: Any = None
+    fit_intercept: bool = True
+    _: KW_ONLY
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 1.0
+    max_iter: int = 1000
+    tol: float = 1e-4
+    time_limit: float | None = None
+    verbose: int = 0
+    random_state: Any = None
+    callback: Any = None
 
     @property
     def _is_mahalanobis(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -30,7 +31,7 @@ from regfactor.fitting.inputs import (
     weights_of_all_rows,
 )
 from regfactor.fitting.labels import distinct_classes, encode_labels, labels_of_rows
-from regfactor.fitting.parameters import NON_NEGATIVE, NumberInterval
+from regfactor.fitting.parameters import NON_NEGATIVE, NumberInterval, parametrized
 from regfactor.fitting.pool_estimator import PoolEstimator
 from regfactor.labels.semi_supervised.common_units import CommonUnitsMember
 from regfactor.labels.semi_supervised.coordinates import Coordinates
@@ -101,6 +102,7 @@ class PoolInputs:
     data: LabeledRows  # those rows
 
 
+@parametrized
 class SemiSupervisedClassifier(ClassifierMixin, PoolEstimator):
     r"""p(class | x) ~ (sum over members m of w_m softmax(beta_m E_m(x)))^g, by held-out labels.
 
@@ -209,30 +211,17 @@ class SemiSupervisedClassifier(ClassifierMixin, PoolEstimator):
         "callback": [callable, None],
     }
 
-    def __init__(
-        self,
-        members: Any = "auto",
-        scale: Any = True,
-        n_folds: int = 5,
-        *,
-        class_shares: Any = "labels",
-        classes: Any = None,
-        unlabeled: Any = None,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        callback: Any = None,
-    ) -> None:
-        self.members = members
-        self.scale = scale
-        self.n_folds = n_folds
-        self.class_shares = class_shares
-        self.classes = classes
-        self.unlabeled = unlabeled
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.random_state = random_state
-        self.callback = callback
+    members: Any = "auto"
+    scale: Any = True
+    n_folds: int = 5
+    _: KW_ONLY
+    class_shares: Any = "labels"
+    classes: Any = None
+    unlabeled: Any = None
+    time_limit: float | None = None
+    verbose: int = 0
+    random_state: Any = None
+    callback: Any = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit and weigh the members, and label all rows.

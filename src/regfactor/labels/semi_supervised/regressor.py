@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -29,7 +30,7 @@ from regfactor.fitting.inputs import (
     validated,
     weights_of_all_rows,
 )
-from regfactor.fitting.parameters import NON_NEGATIVE, NumberInterval
+from regfactor.fitting.parameters import NON_NEGATIVE, NumberInterval, parametrized
 from regfactor.fitting.pool_estimator import PoolEstimator
 from regfactor.fitting.targets import Targets
 from regfactor.labels.semi_supervised.kernel_average import WeightedKernels
@@ -71,6 +72,7 @@ class RegressorInputs:
     counted: Array
 
 
+@parametrized
 class SemiSupervisedRegressor(MultiOutputMixin, RegressorMixin, PoolEstimator):
     r"""y = sum over members m of w_m (b_m + f_m(x)) + noise, f_m ~ GP(0, kernel of member m).
 
@@ -182,22 +184,13 @@ class SemiSupervisedRegressor(MultiOutputMixin, RegressorMixin, PoolEstimator):
         "callback": [callable, None],
     }
 
-    def __init__(
-        self,
-        members: Any = "auto",
-        n_draws: int = 0,
-        *,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        callback: Any = None,
-    ) -> None:
-        self.members = members
-        self.n_draws = n_draws
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.random_state = random_state
-        self.callback = callback
+    members: Any = "auto"
+    n_draws: int = 0
+    _: KW_ONLY
+    time_limit: float | None = None
+    verbose: int = 0
+    random_state: Any = None
+    callback: Any = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn representations from all rows, and fit the members to those with targets.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from numbers import Integral
 from typing import Any, Self
 
@@ -23,6 +23,7 @@ from regfactor.fitting.parameters import (
     POSITIVE,
     RUN_CONSTRAINTS,
     NumberInterval,
+    parametrized,
 )
 from regfactor.losses import LOSSES, Loss
 from regfactor.series.arma.missing_cells import CellPosterior, cell_posterior
@@ -79,6 +80,7 @@ class ArmaChoice:
     in_time: bool
 
 
+@parametrized
 class RegularizedARMA(Estimator):
     r"""min over A, U, c, W of L(X; sum_i x_{t-i} A_i' + u_t U' + c + S(W)) + penalties.
 
@@ -218,46 +220,25 @@ class RegularizedARMA(Estimator):
         "shocks": ["boolean"],
     }
 
-    def __init__(
-        self,
-        p: int | str = "bic",
-        q: int | str = "auto",
-        d: int | str = "auto",
-        season: int | str = "auto",
-        shrinkage: float | str = "auto",
-        ridge: float | str = "minnesota",
-        loss: Any = "squared",
-        intercept: bool = True,
-        exog_lags: int = 0,
-        max_radius: float | None = 1.0,
-        standardize: bool = True,
-        *,
-        shocks: bool = False,
-        max_iter: int = 1000,
-        tol: float = 1e-4,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        callback: Any = None,
-    ) -> None:
-        self.p = p
-        self.q = q
-        self.d = d
-        self.season = season
-        self.shrinkage = shrinkage
-        self.ridge = ridge
-        self.loss = loss
-        self.intercept = intercept
-        self.exog_lags = exog_lags
-        self.max_radius = max_radius
-        self.standardize = standardize
-        self.shocks = shocks
-        self.max_iter = max_iter
-        self.tol = tol
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.random_state = random_state
-        self.callback = callback
+    p: int | str = "bic"
+    q: int | str = "auto"
+    d: int | str = "auto"
+    season: int | str = "auto"
+    shrinkage: float | str = "auto"
+    ridge: float | str = "minnesota"
+    loss: Any = "squared"
+    intercept: bool = True
+    exog_lags: int = 0
+    max_radius: float | None = 1.0
+    standardize: bool = True
+    _: KW_ONLY
+    shocks: bool = False
+    max_iter: int = 1000
+    tol: float = 1e-4
+    time_limit: float | None = None
+    verbose: int = 0
+    random_state: Any = None
+    callback: Any = None
 
     def fit(self, X: Any, y: Any = None, exog: Any = None) -> Self:
         """Fit to a series whose rows are times.

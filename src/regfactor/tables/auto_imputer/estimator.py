@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,7 +18,7 @@ from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.conformal import PredictionInterval, check_level
 from regfactor.fitting.explanation import Explanation, MemberReport
 from regfactor.fitting.inputs import weights_of_all_rows
-from regfactor.fitting.parameters import NON_NEGATIVE
+from regfactor.fitting.parameters import NON_NEGATIVE, parametrized
 from regfactor.fitting.pool_estimator import PoolEstimator
 from regfactor.tables.auto_imputer.bounds import read_bounds, truncated_draws, truncated_means
 from regfactor.tables.auto_imputer.calibration import (
@@ -69,6 +70,7 @@ class FilledTable:
     deviations: Array
 
 
+@parametrized
 class AutoImputer(TransformerMixin, PoolEstimator):
     """x_ij = sum over members m of w_jm f_m(rest of row i), weights by entries that were held out.
 
@@ -178,24 +180,14 @@ class AutoImputer(TransformerMixin, PoolEstimator):
         "callback": [callable, None],
     }
 
-    def __init__(
-        self,
-        members: Any = "auto",
-        bounds: Any = None,
-        *,
-        sparse_zeros: str = "observed",
-        time_limit: float | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        callback: Any = None,
-    ) -> None:
-        self.members = members
-        self.bounds = bounds
-        self.sparse_zeros = sparse_zeros
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.random_state = random_state
-        self.callback = callback
+    members: Any = "auto"
+    bounds: Any = None
+    _: KW_ONLY
+    sparse_zeros: str = "observed"
+    time_limit: float | None = None
+    verbose: int = 0
+    random_state: Any = None
+    callback: Any = None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the members to a table.

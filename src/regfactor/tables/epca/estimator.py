@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from typing import Any, Self
 
 import numpy as np
@@ -29,7 +29,7 @@ from regfactor.fitting.inputs import (
     warn_of_empty,
     weigh_rows,
 )
-from regfactor.fitting.parameters import AUTO, COUNT, NON_NEGATIVE, RUN_CONSTRAINTS
+from regfactor.fitting.parameters import AUTO, COUNT, NON_NEGATIVE, RUN_CONSTRAINTS, parametrized
 from regfactor.fitting.selection import Selection
 from regfactor.kernels import as_kernel, is_pairwise
 from regfactor.losses import Loss, Multinomial, NegativeBinomial, Poisson
@@ -58,6 +58,7 @@ from regfactor.tables.epca.unbounded import warn_if_unbounded
 MAX_AUTO_COMPONENTS = 20
 
 
+@parametrized
 class ExponentialFamilyPCA(FactorTransformer):
     """min of sum of observed w (G(z_ij) - x_ij z_ij) + alpha/2 (|Phi|^2 + |C|^2), z = Phi C + b.
 
@@ -180,46 +181,25 @@ class ExponentialFamilyPCA(FactorTransformer):
         "sparse_zeros": [StrOptions({"missing", "observed"})],
     }
 
-    def __init__(
-        self,
-        n_components: Any = 2,
-        family: Any = "gaussian",
-        alpha: Any = 1.0,
-        kernel: Any = None,
-        fit_intercept: bool = True,
-        row_offset: str | None = None,
-        *,
-        trials: float = 1,
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        rule: str = "min",
-        sparse_zeros: str = "observed",
-        max_iter: int = 1000,
-        tol: float = 1e-4,
-        time_limit: float | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        callback: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.family = family
-        self.alpha = alpha
-        self.kernel = kernel
-        self.fit_intercept = fit_intercept
-        self.row_offset = row_offset
-        self.trials = trials
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.rule = rule
-        self.sparse_zeros = sparse_zeros
-        self.max_iter = max_iter
-        self.tol = tol
-        self.time_limit = time_limit
-        self.verbose = verbose
-        self.random_state = random_state
-        self.callback = callback
+    n_components: Any = 2
+    family: Any = "gaussian"
+    alpha: Any = 1.0
+    kernel: Any = None
+    fit_intercept: bool = True
+    row_offset: str | None = None
+    _: KW_ONLY
+    trials: float = 1
+    gamma: Any = "scale"
+    degree: int = 3
+    coef0: float = 1.0
+    rule: str = "min"
+    sparse_zeros: str = "observed"
+    max_iter: int = 1000
+    tol: float = 1e-4
+    time_limit: float | None = None
+    verbose: int = 0
+    random_state: Any = None
+    callback: Any = None
 
     def fit(
         self,
