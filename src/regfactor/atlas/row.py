@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from regfactor.atlas.samples import Sample
-from regfactor.core.params import Array, choose
+from regfactor.core.params import Array, choose, text_table
 from regfactor.tables.factor_model import FactorModel
 
 HEADER = ("algorithm", "table", "model", "equals", "compared by")
@@ -89,9 +89,7 @@ class Atlas:
         return iter(self.rows)
 
     def __str__(self) -> str:
-        table = [HEADER, *(row.cells for row in self.rows)]
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        lines = ["  ".join(map(str.ljust, cells, widths)).rstrip() for cells in table]
+        lines = text_table([HEADER, *(row.cells for row in self.rows)])
         others = [f"{stranger.name}: {stranger.reason}" for stranger in self.strangers]
         return "\n".join([*lines, "", "Not members:", *others])
 

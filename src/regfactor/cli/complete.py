@@ -18,11 +18,11 @@ from regfactor.cli.outliers import (
     outlier_code,
     search_code,
 )
-from regfactor.cli.report_sections import Report, typed_code
+from regfactor.cli.report_sections import Report, members_section, typed_code
 from regfactor.cli.tables import Table, add_columns
 from regfactor.core.params import Array, frozen
 from regfactor.model_selection.hidden_cells import HiddenCells, held_out_cells
-from regfactor.report import Figure, Grid, Section, Text, number
+from regfactor.report import Figure, Grid, Text, number
 from regfactor.report.figures import bars
 from regfactor.tables.auto_imputer.estimator import AutoImputer
 from regfactor.tables.outliers import HEAVY_TAILED_SHARE, MAX_FITTED_ROWS
@@ -109,7 +109,7 @@ def run(job: Job, path: Path, level: float | None = None) -> None:
         trust=[*_trust(hidden), *_how_sure(limits, filled, hidden)],
         imports=["from regfactor import AutoImputer"],
         code=_code(job, seen, filled, rows, whole, level),
-        after_result=_members(model),
+        after_result=members_section(model.explain()),
     )
     info = {"columns": seen.kinds, "whole": whole, "level": level}
     out = written(seen.table, filled)
@@ -338,18 +338,6 @@ def _how_sure(limits: Limits, filled: Filled, hidden: HiddenCells) -> list[Any]:
         "were set in the same way; each cell has its own (--level writes them)."
     )
     return [Grid(head, lines, caption)]
-
-
-def _members(model: AutoImputer) -> Section:
-    """Return which members carried the average."""
-    explanation = model.explain()
-    lines = [
-        (report.member, f"{report.weight:.0%}", number(report.score), report.assumes)
-        for report in explanation.members
-    ]
-    head = ("model", "weight", "score", "what it assumes")
-    text = f"The score is the {explanation.score_name}. {' '.join(explanation.sentences)}"
-    return Section("Which models carried the result", [Grid(head, lines), Text(text)])
 
 
 def _story(filled: Filled) -> str:

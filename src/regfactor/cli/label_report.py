@@ -10,7 +10,7 @@ from regfactor.cli.encode import encoder_code, encoder_imports
 from regfactor.cli.errors import count
 from regfactor.cli.job import Job
 from regfactor.cli.labeled import LEVEL, Labeled
-from regfactor.cli.report_sections import Report
+from regfactor.cli.report_sections import Report, members_section
 from regfactor.fitting.conformal import too_few_labels_message
 from regfactor.fitting.explanation import Explanation
 from regfactor.report import Figure, Grid, Note, Page, Section, Text, number
@@ -121,6 +121,9 @@ def page(job: Job, done: Labeled) -> Page:
             (number(t["error"]), "mean error on unseen labels"),
             (number(t["simple_error"]), "by always predicting the median"),
         ]
+    carried = None
+    if done.explanation is not None:
+        carried = members_section(done.explanation)
     report = Report(
         title=f": {target.name} labeled",
         lead=f"{lead(done)} {done.contest.verdict}",
@@ -132,7 +135,7 @@ def page(job: Job, done: Labeled) -> Page:
         code=_code(done),
         model=done.winner,
         about_data=f"The target is {target.sentence()}.",
-        after_result=_statements(done) or _members(done),
+        after_result=_statements(done) or carried,
     )
     return report.page(job, done.seen)
 
@@ -154,20 +157,6 @@ def _story(done: Labeled) -> str:
         f"each fitted {n} times without a part of the labels, and tried on that part. {best}, "
         f"{winner.name} ({type(winner.model).__name__}), then filled the target from all labels."
     )
-
-
-def _members(done: Labeled) -> Section | None:
-    """Return which members carried an average, and whether unlabeled rows changed it."""
-    explanation = done.explanation
-    if explanation is None:
-        return None
-    lines = [
-        (report.member, f"{report.weight:.0%}", number(report.score), report.assumes)
-        for report in explanation.members
-    ]
-    head = ("model", "weight", "score", "what it assumes")
-    text = f"The score is the {explanation.score_name}. {' '.join(explanation.sentences)}"
-    return Section("Which models carried the result", [Grid(head, lines), Text(text)])
 
 
 def _result(done: Labeled) -> list[Any]:

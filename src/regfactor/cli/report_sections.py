@@ -12,7 +12,8 @@ from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, TIMES, Understood
 from regfactor.cli.errors import count
 from regfactor.cli.job import Job
 from regfactor.core.params import frozen
-from regfactor.report import Code, Figure, Grid, Note, Page, Section, Text, at_most
+from regfactor.fitting.explanation import Explanation
+from regfactor.report import Code, Figure, Grid, Note, Page, Section, Text, at_most, number
 from regfactor.report.figures import convergence
 
 MOST_COLUMNS = 40
@@ -56,6 +57,17 @@ class Report:
             sections.append(Section("How far to trust it", self.trust))
         sections.append(repeat_section(job, python_code(seen, self.imports, self.code)))
         return Page(f"{seen.table.path.name}{self.title}", self.lead, self.facts, sections)
+
+
+def members_section(explanation: Explanation) -> Section:
+    """Return which members carried an average, and what was found on the way."""
+    lines = [
+        (report.member, f"{report.weight:.0%}", number(report.score), report.assumes)
+        for report in explanation.members
+    ]
+    head = ("model", "weight", "score", "what it assumes")
+    text = f"The score is the {explanation.score_name}. {' '.join(explanation.sentences)}"
+    return Section("Which models carried the result", [Grid(head, lines), Text(text)])
 
 
 def python_code(seen: Understood, imports: list[str], lines: list[str]) -> str:

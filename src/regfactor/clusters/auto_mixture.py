@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.special import logsumexp, softmax
 from sklearn.base import DensityMixin
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.clusters.mixture_members import (
@@ -191,6 +190,7 @@ class AutoMixture(DensityMixin, ClusterEstimator):
     'logarithms, one variance'
     """
 
+    _takes_missing = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [COUNT, AUTO],
         "max_components": [COUNT],
@@ -412,12 +412,6 @@ class AutoMixture(DensityMixin, ClusterEstimator):
             "-bic / (2 * entries), of principal components -aic; larger is better",
             sentences,
         )
-
-    def __sklearn_tags__(self) -> Tags:
-        """Return tags: missing entries are allowed."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
 
 def _warn_of_gross_errors(mask: Array) -> None:

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from regfactor.core.blas import one_thread
 from regfactor.core.loop import Solution
 from regfactor.core.params import Array, UnsupportedProblem, as_floats, frozen, is_option, warn
-from regfactor.fitting.base import Choice, Run
+from regfactor.fitting.base import Choice, Run, Transformer
 from regfactor.fitting.clustering import (
     ClusterEstimator,
     check_domain,
@@ -79,7 +79,7 @@ class ClusterInputs:
 @parametrized
 class BregmanKMeans(
     ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
+    Transformer,
     ClusterMixin,
     ClusterEstimator,
 ):
@@ -419,5 +419,4 @@ class BregmanKMeans(
         tags.input_tags.pairwise = is_pairwise(self.kernel)
         tags.input_tags.positive_only = is_non_negative(self.divergence)
         tags.input_tags.allow_nan = takes_missing(self.divergence, self.kernel)
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

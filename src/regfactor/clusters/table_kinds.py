@@ -9,9 +9,9 @@ import numpy as np
 
 from regfactor.clusters.transformations import Elementwise, Identity, Logarithm, SquareRoot
 from regfactor.core.params import SMALLEST_NORMAL, Array, frozen
-from regfactor.fitting.columns import Cells, Codec, Kind, Number, OneHotCodec, as_table
+from regfactor.fitting.columns import Codec, Kind, Number, OneHotCodec, as_table
 from regfactor.fitting.inputs import as_float_table, check_sizes, validated
-from regfactor.fitting.schema import MAX_TEXT_LEVELS, Schema
+from regfactor.fitting.schema import Schema, refuse_prose
 from regfactor.losses import Squared
 
 LABEL_KINDS = (Kind.ORDERED, Kind.UNORDERED, Kind.TEXT)
@@ -81,7 +81,7 @@ class Encoding:
         marks: list[bool] = []
         for cells in columns:
             if cells.kind in LABEL_KINDS:
-                _refuse_prose(cells)
+                refuse_prose(cells)
                 codecs.append(OneHotCodec(cells.name, cells.kind, Squared(), cells.levels))
             else:
                 codecs.append(Number(cells.name, cells.kind, Squared(), 0.0, 1.0))
@@ -171,17 +171,6 @@ def shares_units(X: Array) -> bool:
     total = max(float(variances.sum()), SMALLEST_NORMAL)
     effective = 1 / max(float(np.square(variances / total).sum()), SMALLEST_NORMAL)
     return effective > SHARED_UNITS * len(variances)
-
-
-def _refuse_prose(cells: Cells) -> None:
-    """Raise for a column of strings that are too different to be categories."""
-    rows = len(cells.values)
-    if cells.kind is Kind.TEXT and len(cells.levels) > min(MAX_TEXT_LEVELS, rows / 2):
-        raise ValueError(
-            f"Column {cells.name!r} holds {len(cells.levels)} different strings in {rows} rows: "
-            "too many to be categories. Drop it, or convert it to numbers or to a categorical "
-            "type."
-        )
 
 
 def one_hot_groups(B: Array) -> Array:

@@ -32,6 +32,13 @@ def frozen(cls: type[T]) -> type[T]:
     return dataclasses.dataclass(frozen=True, eq=False)(cls)
 
 
+def text_table(rows: Iterable[Iterable[str]]) -> list[str]:
+    """Return rows of cells as lines in which columns are aligned."""
+    cells = [list(row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
+
+
 class UnsupportedProblem(ValueError):
     """A part and a solver, or two parts, that do not fit: which, why, and what to use instead."""
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.loop import Clock, Limits, Record, Solution, relative
@@ -65,6 +65,9 @@ class Estimator(BaseEstimator, abc.ABC):
     # global without a bound, why there is none
     _no_certificate = "the model"
     _locally = True
+    # whether tables may have missing entries, and be sparse
+    _takes_missing = False
+    _takes_sparse = False
     # what estimators of a closed form have no parameter for
     max_iter: int = 1000
     tol: float = 0.0
@@ -162,6 +165,12 @@ class Estimator(BaseEstimator, abc.ABC):
             )
         return f" Relative gap {gap:.2g}, tol {self.tol:g}."
 
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._takes_missing
+        tags.input_tags.sparse = self._takes_sparse
+        return tags
+
     @property
     def certificate_(self) -> Certificate:
         """Distance of the objective from the global optimum; its `str` is one plain sentence."""
@@ -179,6 +188,15 @@ class Estimator(BaseEstimator, abc.ABC):
     def relative_gap_(self) -> float:
         """The gap as a share of the objective."""
         return self.certificate_.relative_gap
+
+
+class Transformer(TransformerMixin):
+    """A transformer that returns the precision of its input."""
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
 
 @contextmanager

@@ -8,15 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.loop import Limits, Solution, Status
 from regfactor.core.params import Array, UnsupportedProblem, choose, is_option, warn
-from regfactor.fitting.base import Choice, Estimator, Run
+from regfactor.fitting.base import Choice, Estimator, Run, Transformer
 from regfactor.fitting.calibrated_entries import EntryCalibration
 from regfactor.fitting.dispersion import with_thetas
 from regfactor.fitting.inputs import (
@@ -134,9 +133,11 @@ class TableInputs:
         )
 
 
-class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
+class FactorTransformer(ClassNamePrefixFeaturesOutMixin, Transformer, Estimator):
     """A transformer whose codes, components and strength are those of a factor model."""
 
+    _takes_missing = True
+    _takes_sparse = True
     _schema: Schema | None = None
     _noise: float | None = None
     _noise_alpha = 1.0  # set when a table is read, where alpha follows from its noise
@@ -206,14 +207,6 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estim
                 f"{type(self).__name__} has no component, since alpha is not below alpha_max_: "
                 f"{remedy}.",
             )
-
-    def __sklearn_tags__(self) -> Tags:
-        """Declare that missing entries and sparse tables are accepted."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 class FactorEstimator(FactorTransformer, abc.ABC):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from regfactor.core.params import SMALLEST_NORMAL, Array, choose, frozen, is_option
+from regfactor.core.params import SMALLEST_NORMAL, Array, choose, frozen, is_option, text_table
 from regfactor.fitting.columns import (
     Cells,
     Codec,
@@ -58,12 +58,8 @@ class Inference(tuple[Inferred, ...]):
     """What every column was taken for; its `str` is a table."""
 
     def __str__(self) -> str:
-        rows = [
-            ("column", "kind", "loss", "encoded as"),
-            *((str(a), b, c, str(d)) for a, b, c, d in self),
-        ]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+        rows = [("column", "kind", "loss", "encoded as"), *(map(str, row) for row in self)]
+        return "\n".join(text_table(rows))
 
 
 @frozen
@@ -279,13 +275,7 @@ def _codec(cells: Cells, loss: Any, scale: bool, row_weights: Array | None) -> C
             f"Column {cells.name!r} has neither a value nor a type that says what belongs there; "
             "drop it."
         )
-    rows = len(cells.values)
-    if cells.kind is Kind.TEXT and len(cells.levels) > min(MAX_TEXT_LEVELS, rows / 2):
-        raise ValueError(
-            f"Column {cells.name!r} holds {len(cells.levels)} different strings in {rows} rows: "
-            "too many to be categories. Drop it, or convert it to numbers or to a categorical "
-            "type."
-        )
+    refuse_prose(cells)
     if cells.kind is not Kind.NUMBER:
         return _label_codec(cells, loss)
     center = 0.0
@@ -303,6 +293,17 @@ def _codec(cells: Cells, loss: Any, scale: bool, row_weights: Array | None) -> C
     elif scale and loss.of_residual:
         unit = column_deviation(cells.values[seen], weights, robust=bounds_influence(loss))
     return Number(cells.name, cells.kind, loss, center, unit, _least(cells.values))
+
+
+def refuse_prose(cells: Cells) -> None:
+    """Raise for a column of strings that are too different to be categories."""
+    rows = len(cells.values)
+    if cells.kind is Kind.TEXT and len(cells.levels) > min(MAX_TEXT_LEVELS, rows / 2):
+        raise ValueError(
+            f"Column {cells.name!r} holds {len(cells.levels)} different strings in {rows} rows: "
+            "too many to be categories. Drop it, or convert it to numbers or to a categorical "
+            "type."
+        )
 
 
 def _label_codec(cells: Cells, loss: Any) -> Codec:

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from regfactor.constraints import Constraint
-from regfactor.core.params import Array, frozen, is_number, optional
+from regfactor.core.params import Array, frozen, is_number, optional, text_table
 from regfactor.fitting.labels import is_labeled
 
 SHIFTS = (-0.1, -0.05, 0.05, 0.1)
@@ -71,9 +71,7 @@ class Sensitivity:
             (s.constraint, str(s.label), f"{s.stated:.3g}", f"{s.tried:.3g}", f"{s.moved:.1%}")
             for s in self.shifts
         ]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-        return "\n".join([*lines, self.verdict])
+        return "\n".join([*text_table(rows), self.verdict])
 
 
 def constraint_sensitivity(

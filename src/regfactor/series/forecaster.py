@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.stats import t as student
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -211,6 +211,7 @@ class AutoForecaster(Estimator):
 
     _no_certificate = "an average of models"
     _locally = False
+    _takes_missing = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "season": [StrOptions({AUTO}), COUNT, list, tuple, np.ndarray],
         "log": [StrOptions({AUTO}), "boolean"],
@@ -647,9 +648,3 @@ class AutoForecaster(Estimator):
                 f"Past forecasts had {errors.mean():.2f} of the error of repeating the last value."
             )
         return found
-
-    def __sklearn_tags__(self) -> Tags:
-        """Declare that missing entries are accepted."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.sparse.linalg import eigsh
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import Tags
 from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import check_is_fitted
@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from regfactor.core.linalg import top_eigenpairs
 from regfactor.core.loop import Iterate, Solution
 from regfactor.core.params import EPS, SMALLEST_NORMAL, Array, frozen, warn
-from regfactor.fitting.base import Choice, Estimator, Run
+from regfactor.fitting.base import Choice, Estimator, Run, Transformer
 from regfactor.fitting.inputs import validated, weights_of_all_rows
 from regfactor.fitting.kernel_blocks import check_symmetric, less_origin, origin_of
 from regfactor.fitting.parameters import COUNT, parametrized
@@ -89,7 +89,7 @@ class KernelInputs:
 
 
 @parametrized
-class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
+class KernelSubspace(ClassNamePrefixFeaturesOutMixin, Transformer, Estimator):
     """min over Phi of |J K J - Phi Phi'|_F^2, Phi of n_components columns: kernel PCA.
 
     K is the kernel of the training rows and J centers it; with weights w it is the sum of
@@ -261,7 +261,6 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimato
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = takes_sparse(self.kernel)
         tags.input_tags.pairwise = is_pairwise(self.kernel)
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 

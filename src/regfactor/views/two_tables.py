@@ -9,14 +9,12 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     MultiOutputMixin,
     RegressorMixin,
-    TransformerMixin,
 )
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array
-from regfactor.fitting.base import Estimator
+from regfactor.fitting.base import Estimator, Transformer
 from regfactor.fitting.inputs import row_weights, validated
 from regfactor.views.pair import TablePair
 
@@ -27,13 +25,14 @@ MISSING_REMEDY = (
 
 class TwoTableEstimator(
     ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
+    Transformer,
     MultiOutputMixin,
     RegressorMixin,
     Estimator,
 ):
     """An estimator of two tables: predictions are linear in X, scores by `x_rotations_`."""
 
+    _takes_sparse = True
     _locally = False
     _no_certificate = "its global optimum is known in closed form"
     _one_target: bool
@@ -115,12 +114,6 @@ class TwoTableEstimator(
     @property
     def _n_features_out(self) -> int:
         return int(self.x_rotations_.shape[1])
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 def are_float_tables(X: Any, y: Any) -> bool:

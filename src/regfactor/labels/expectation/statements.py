@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse
 
 from regfactor.constraints import ROUNDING, ClassBalance, Constraint
-from regfactor.core.params import Array, frozen, optional, warn
+from regfactor.core.params import Array, frozen, optional, text_table, warn
 from regfactor.labels.expectation.problem import Statements
 
 # features with more entries than that, of which fewer than that share are not zero, are sparse
@@ -62,8 +62,7 @@ class ConstraintReport(tuple[Reported, ...]):
                 str(line.n_rows),
             )
             rows.append(cells)
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+        return "\n".join(text_table(rows))
 
 
 @frozen

@@ -12,18 +12,17 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     MultiOutputMixin,
     RegressorMixin,
-    TransformerMixin,
     clone,
 )
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import RealNotInt, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.linalg import is_sparse
 from regfactor.core.loop import Solution, Status
 from regfactor.core.params import Array, frozen
-from regfactor.fitting.base import Choice, Estimator, Run
+from regfactor.fitting.base import Choice, Estimator, Run, Transformer
 from regfactor.fitting.inputs import codes_of, validated, weights_of_all_rows
 from regfactor.fitting.parameters import (
     COUNT,
@@ -87,7 +86,7 @@ class LatentInputs:
 
 class LatentRegressor(
     ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
+    Transformer,
     MultiOutputMixin,
     RegressorMixin,
     Estimator,
@@ -98,6 +97,8 @@ class LatentRegressor(
     """
 
     _models: list[LatentModel]
+    _takes_missing = True
+    _takes_sparse = True
     _no_certificate = "latent rows are found by descent, and the model"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -248,14 +249,6 @@ class LatentRegressor(
         if solution.status in EARLY_STOPS:
             return None
         return super()._complaint(solution)
-
-    def __sklearn_tags__(self) -> Tags:
-        """Declare that missing entries and sparse tables are accepted."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 def _all_latent_rows(model: LatentModel, inputs: LatentInputs) -> Array:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -199,6 +199,8 @@ class SemiSupervisedClassifier(ClassifierMixin, PoolEstimator):
     """
 
     _no_certificate = "a pool is averaged by held-out labels, and the model"
+    _takes_missing = True
+    _takes_sparse = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "members": [StrOptions({"auto"}), list, tuple],
         "scale": ["boolean", StrOptions({"auto"})],
@@ -480,13 +482,6 @@ class SemiSupervisedClassifier(ClassifierMixin, PoolEstimator):
         ]
         name = "mean log-likelihood of the labels that a member did not see; larger is better"
         return Explanation.of(reports, name, sentences)
-
-    def __sklearn_tags__(self) -> Tags:
-        """Return tags: sparse tables and missing entries are accepted."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
-        return tags
 
 
 def _soft_labels(y: Any, n_rows: int, classes: Any) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin, clone
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -175,6 +175,8 @@ class SemiSupervisedRegressor(MultiOutputMixin, RegressorMixin, PoolEstimator):
     """
 
     _no_certificate = "kernels are averaged by their evidence, and the model"
+    _takes_missing = True
+    _takes_sparse = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "members": [StrOptions({AUTO}), list, tuple],
         "n_draws": [NumberInterval(Integral, 0, None, closed="left")],
@@ -480,13 +482,6 @@ class SemiSupervisedRegressor(MultiOutputMixin, RegressorMixin, PoolEstimator):
             f"target, and left-out targets are missed by {error:.2f} deviations instead of "
             f"{error_without:.2f}."
         )
-
-    def __sklearn_tags__(self) -> Tags:
-        """Return tags: sparse tables and missing entries are accepted."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
-        return tags
 
 
 def _named_regressor(item: Any) -> tuple[str, Any]:

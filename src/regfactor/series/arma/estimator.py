@@ -7,7 +7,7 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -204,6 +204,7 @@ class RegularizedARMA(Estimator):
     True
     """
 
+    _takes_missing = True
     _parameter_constraints = {
         **RUN_CONSTRAINTS,
         "p": [ORDER, StrOptions({"bic"})],
@@ -654,9 +655,3 @@ class RegularizedARMA(Estimator):
             raise UnsupportedProblem(
                 f"{what} needs a loss of residuals, such as 'squared'; {self._model.loss} has none."
             )
-
-    def __sklearn_tags__(self) -> Tags:
-        """Declare that missing entries are accepted."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags

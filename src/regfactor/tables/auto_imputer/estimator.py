@@ -7,14 +7,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import ndtr
-from sklearn.base import TransformerMixin
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from regfactor.core.loop import Solution
 from regfactor.core.params import Array, choose, frozen, require_count, warn
-from regfactor.fitting.base import Choice, Run
+from regfactor.fitting.base import Choice, Run, Transformer
 from regfactor.fitting.conformal import PredictionInterval, check_level
 from regfactor.fitting.explanation import Explanation, MemberReport
 from regfactor.fitting.inputs import weights_of_all_rows
@@ -71,7 +70,7 @@ class FilledTable:
 
 
 @parametrized
-class AutoImputer(TransformerMixin, PoolEstimator):
+class AutoImputer(Transformer, PoolEstimator):
     """x_ij = sum over members m of w_jm f_m(rest of row i), weights by entries that were held out.
 
     The members are a cascade, each of which predicts an entry from the rest of its row: a certified
@@ -170,6 +169,8 @@ class AutoImputer(TransformerMixin, PoolEstimator):
     """
 
     _no_certificate = "members are averaged by held-out entries, and the model"
+    _takes_missing = True
+    _takes_sparse = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "members": [StrOptions({AUTO}), list, tuple],
         "bounds": [dict, None],
@@ -663,14 +664,6 @@ class AutoImputer(TransformerMixin, PoolEstimator):
         """
         check_is_fitted(self)
         return np.asarray(_check_feature_names_in(self, input_features), dtype=object)
-
-    def __sklearn_tags__(self) -> Tags:
-        """Return tags: missing entries, sparse tables, categories and strings are accepted."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 def _explained(predicted: Array, data: CascadeData) -> Array:

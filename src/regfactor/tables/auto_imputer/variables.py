@@ -9,7 +9,7 @@ import numpy as np
 
 from regfactor.core.params import Array, frozen
 from regfactor.fitting.columns import Cells, Codec, Kind, LineCodec, Number, OneHotCodec, as_table
-from regfactor.fitting.schema import LABELS, MAX_TEXT_LEVELS, Schema
+from regfactor.fitting.schema import LABELS, Schema, refuse_prose
 from regfactor.losses import Squared
 
 # interquartile ranges from the median, beyond which few entries are taken for gross errors
@@ -61,13 +61,7 @@ def label_schema(X: Any) -> Schema | None:
 def _codec(cells: Cells) -> Codec:
     if cells.kind not in LABELS:
         return Number(cells.name, cells.kind, Squared())
-    rows = len(cells.values)
-    if cells.kind is Kind.TEXT and len(cells.levels) > min(MAX_TEXT_LEVELS, rows / 2):
-        raise ValueError(
-            f"Column {cells.name!r} holds {len(cells.levels)} different strings in {rows} rows: "
-            "too many to be categories. Drop it, or convert it to numbers or to a categorical "
-            "type."
-        )
+    refuse_prose(cells)
     seen = np.unique(cells.values[~cells.missing]).astype(int)
     levels = tuple(cells.levels[j] for j in seen)
     if len(levels) > 2:
