@@ -12,7 +12,7 @@ import hashlib
 import json
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -61,8 +61,6 @@ class Source:
     draw: Callable[[int], Draw]
     protocol: str
     splits: int | None = None  # how many there are; None: seeds, as many as wanted
-    # of methods that are tuned otherwise on these data
-    grids: Mapping[str, Grid] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,7 @@ class Table(Experiment):
     twins: Sequence[str] = ()
 
     def cells(self, done: dict[str, Record], plan: Plan) -> list[Cell]:
-        pairs = [(source, method) for source in self.sources for method in self._methods(source)]
+        pairs = [(source, method) for source in self.sources for method in self.methods]
         cells = [c for pair in pairs for c in self._tuned(*pair, plan)]
         if all(key(cell) in done for cell in cells):
             cells += [c for pair in pairs for c in self._fresh(*pair, done, plan)]
@@ -138,7 +136,7 @@ class Table(Experiment):
     def summary(self, done: dict[str, Record], plan: Plan) -> list[dict[str, Any]]:
         rows = []
         for source in self.sources:
-            ours = {method.name: method for method in self._methods(source)}
+            ours = {method.name: method for method in self.methods}
             for name in dict.fromkeys([*self.paper.get(source.name, {}), *ours]):
                 row: dict[str, Any] = {
                     "dataset": source.name,
@@ -196,13 +194,7 @@ class Table(Experiment):
 
     def _named(self, cell: Cell) -> tuple[Source, Method]:
         source = next(s for s in self.sources if s.name == cell["dataset"])
-        return source, next(m for m in self._methods(source) if m.name == cell["method"])
-
-    def _methods(self, source: Source) -> list[Method]:
-        return [
-            replace(m, grid=source.grids[m.name]) if m.name in source.grids else m
-            for m in self.methods
-        ]
+        return source, next(m for m in self.methods if m.name == cell["method"])
 
     def _error(
         self, draw: Draw, method: Method, labeled: np.ndarray, scored: np.ndarray, setting: Any
