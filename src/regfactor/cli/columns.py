@@ -277,7 +277,13 @@ def _ungrouped(strings: Array, mark: str) -> Array:
     return strings
 
 
-def _refuse_mixed(table: Table, name: str, strings: Array, missing: Array, numbers: Array) -> None:
+def _refuse_mixed(
+    table: Table,
+    name: str,
+    strings: Array,
+    missing: Array,
+    numbers: Array,
+) -> None:
     """Raise for text among numbers; a few numbers among categories are categories."""
     odd = np.isnan(numbers)
     if not odd.any():
@@ -295,7 +301,13 @@ def _refuse_mixed(table: Table, name: str, strings: Array, missing: Array, numbe
         )
 
 
-def _kind(table: Table, name: str, cells: Any, missing: int, wanted: bool) -> str:
+def _kind(
+    table: Table,
+    name: str,
+    cells: Any,
+    missing: int,
+    wanted: bool,
+) -> str:
     """Return the kind of a column from its cells."""
     if missing == len(cells):
         return EMPTY

@@ -241,7 +241,13 @@ def fill_missing(table: Table, values: Any, missing: Any) -> Any:
     return out
 
 
-def fill(out: Any, name: str, at: Array, values: Any, table: Table) -> None:
+def fill(
+    out: Any,
+    name: str,
+    at: Array,
+    values: Any,
+    table: Table,
+) -> None:
     """Write values into some cells of a column, as the table spells them or in their type."""
     column = out[name].astype(object)
     column.iloc[at] = np.array([table.cell(v) for v in values], dtype=object)

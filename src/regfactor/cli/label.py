@@ -169,7 +169,13 @@ def _warn_of_one_class(job: Job, predicted: Array, target: Target) -> None:
         )
 
 
-def _fitted(job: Job, winner: Candidate, X: Any, task: LabeledTask, calibrate: bool) -> Any:
+def _fitted(
+    job: Job,
+    winner: Candidate,
+    X: Any,
+    task: LabeledTask,
+    calibrate: bool,
+) -> Any:
     """Return the final model; whether it converged decides the exit code."""
     iterates = "callback" in winner.model.get_params()
     with job.console.progress(f"fitting {winner.name}") as report:

@@ -13,7 +13,13 @@ from regfactor.cli.job import Job
 PACKAGE = Path("experiments") / "__main__.py"
 
 
-def run(job: Job, experiment: str, quick: bool, splits: int | None, jobs: int) -> None:
+def run(
+    job: Job,
+    experiment: str,
+    quick: bool,
+    splits: int | None,
+    jobs: int,
+) -> None:
     """Run an experiment by its id, or name all of them."""
     folder = source()
     words = ["list"]

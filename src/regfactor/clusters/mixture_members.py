@@ -214,7 +214,13 @@ class MixtureDensity:
             scores = scores + self.categorical.log_density(rows.bits, point.bits)
         return np.asarray(scores)
 
-    def step(self, rows: Prepared, weights: Array, R: Array, last: Any) -> MixturePoint:
+    def step(
+        self,
+        rows: Prepared,
+        weights: Array,
+        R: Array,
+        last: Any,
+    ) -> MixturePoint:
         """Return the mixture after an M-step, and responsibilities at it."""
         weighted = R * weights[:, None]
         numbers = None

@@ -67,7 +67,14 @@ class KernelMachine(BaseEstimator, abc.ABC):
             return X.toarray()
         return X
 
-    def _publish(self, basis: Basis, c: Array, b: Array, given: Known, dtype: Any) -> None:
+    def _publish(
+        self,
+        basis: Basis,
+        c: Array,
+        b: Array,
+        given: Known,
+        dtype: Any,
+    ) -> None:
         """Set the attributes that predictions are computed from."""
         coef = basis.coefficients(c).astype(dtype)
         self._expansion = basis.expansion

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from sklearn.utils import check_random_state, gen_batches
 
 from regfactor.core.linalg import is_sparse
-from regfactor.core.params import EPS, Array, frozen, require_count
+from regfactor.core.params import Array, frozen, require_count
+from regfactor.fitting.targets import positive_features
 from regfactor.kernels import Kernel, Linear, Precomputed
 
 MOST_ROWS = 4000  # up to so many rows the Gram matrix is formed
@@ -115,13 +115,11 @@ def _nystrom(X: Any, kernel: Kernel, landmarks: int, random_state: Any) -> Basis
 
 def square_root(G: Array) -> tuple[Array, Array]:
     """Return Phi with Phi Phi' = G, without directions of non-positive eigenvalue, and Phi'^+."""
-    values, vectors = scipy.linalg.eigh(G, check_finite=False)
-    keep = values > len(G) * EPS * np.abs(values).max(initial=0.0)
-    keep[-1] = True  # at least one direction, be it of length zero
-    V = vectors[:, keep]
-    roots = np.sqrt(np.maximum(values[keep], 0))
-    inverses = np.divide(1, roots, where=roots > 0, out=np.zeros_like(roots))
-    return V * roots, V * inverses
+    Phi = positive_features(G)
+    if not Phi.size:
+        nothing = np.zeros((len(G), 1))
+        return nothing, nothing
+    return Phi, Phi / np.square(Phi).sum(axis=0)
 
 
 def dense(A: Any) -> Array:

@@ -110,7 +110,13 @@ def _descended(
     return _judged(A, B, X, steps, tol)
 
 
-def _judged(A: scipy.sparse.csr_array, B: Array, X: Array, steps: int, tol: float) -> Solved:
+def _judged(
+    A: scipy.sparse.csr_array,
+    B: Array,
+    X: Array,
+    steps: int,
+    tol: float,
+) -> Solved:
     """Return a solution with its largest residual, and whether that is small enough."""
     wrong = _wrong(B - A @ X, X, B, A.diagonal()[:, None])
     rounding = np.minimum(EPS * _ratio(abs(A) @ abs(X), B), MOST_ROUNDING)

@@ -6,12 +6,12 @@ from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from regfactor.comparisons.base import KernelMachine
-from regfactor.comparisons.basis import Basis, basis_of, dense
+from regfactor.comparisons.basis import basis_of
 from regfactor.comparisons.targets import Known
+from regfactor.comparisons.transductive import weighted_ridge
 from regfactor.core.params import Array
 from regfactor.fitting.parameters import FINITE_POSITIVE, parametrized
 from regfactor.kernels import Precomputed
@@ -83,37 +83,10 @@ class LeastSquaresSVM(MultiOutputMixin, RegressorMixin, KernelMachine):
         for rows, columns in given.patterns():
             at = place[np.searchsorted(labeled, rows)]
             Y = given.Y[np.ix_(rows, columns)]
-            c[:, columns], b[columns] = _ridge(basis, at, Y, self.ridge)
+            weights = np.full(len(at), 1 / self.ridge)
+            c[:, columns], b[columns] = weighted_ridge(basis, at, Y, weights, intercept=True)
             residual = Y - basis.table[at] @ c[:, columns] - b[columns]
             loss += float(np.square(residual).sum())
         self._publish(basis, c, b, given, X.dtype)
         self.objective_ = loss + self.ridge * basis.norm(c)
         return self._expansion(X, self._coef) + self._offset
-
-
-def _ridge(basis: Basis, rows: Array, Y: Array, ridge: float) -> tuple[Array, Array]:
-    """Return coefficients in a basis, and offsets."""
-    T = dense(basis.table[rows])
-    if basis.dual:
-        c = np.zeros((basis.table.shape[1], Y.shape[1]))
-        A = T[:, rows] + ridge * np.eye(len(rows))
-        sides = np.column_stack([Y, np.ones(len(rows))])
-        solved = _solve_positive(A, sides)
-        e = solved[:, -1]
-        b = solved[:, :-1].sum(axis=0) / e.sum()
-        c[rows] = solved[:, :-1] - np.outer(e, b)
-        return c, b
-    mean = T.mean(axis=0)
-    center = T - mean
-    offset = Y.mean(axis=0)
-    if len(rows) < T.shape[1]:
-        A = center @ center.T + ridge * np.eye(len(rows))
-        c = center.T @ _solve_positive(A, Y - offset)
-    else:
-        A = center.T @ center + ridge * np.eye(T.shape[1])
-        c = _solve_positive(A, center.T @ (Y - offset))
-    return c, offset - mean @ c
-
-
-def _solve_positive(A: Array, B: Array) -> Any:
-    return scipy.linalg.solve(A, B, assume_a="pos", check_finite=False)

@@ -15,7 +15,8 @@ from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.penalties import PowerPenalty, TwoView, UnitBall
-from regfactor.problems import Convex, Data
+from regfactor.problems import Convex
+from regfactor.problems.design import shifted
 from regfactor.solvers.base import Solver
 from regfactor.solvers.updates import update_codes, update_components
 
@@ -83,7 +84,7 @@ class Local(Solver):
     def sweep(self, problem: Convex, F: Factors, B: Array | None) -> Factors:
         """Improve the codes, then the components."""
         assert isinstance(problem.gauge, TwoView)
-        data = shifted(problem, B)
+        data = shifted(problem.data, problem.design, B)
         rows = problem.map.diagonal
         # a row of weight w is w equal rows, whose codes are fitted like those of one
         alone = data
@@ -133,13 +134,6 @@ class Staged(Local):
             iterate = self.reached(problem, F, B, last)
             yield iterate
             last = iterate.objective
-            data = shifted(problem, B)
+            data = shifted(problem.data, problem.design, B)
             fitted = update_components(data, codes, F.C, ball, float(problem.alpha), STEPS)
             F = Factors(F.Phi, np.where(first, C, fitted))
-
-
-def shifted(problem: Convex, B: Array | None) -> Data:
-    """Return the data with the free term in their offset."""
-    if problem.design is None or B is None:
-        return problem.data
-    return problem.data.shifted(problem.design.D, B)

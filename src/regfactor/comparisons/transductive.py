@@ -132,13 +132,19 @@ class TransductiveRegression(MultiOutputMixin, RegressorMixin, KernelMachine):
             used = np.concatenate([rows, others])
             weights = np.full(len(used), self.C / len(rows))
             weights[len(rows) :] = self.C_unlabeled / max(len(others), 1)
-            found = _weighted_ridge(basis, used, Y[used], weights, self.fit_intercept)
+            found = weighted_ridge(basis, used, Y[used], weights, self.fit_intercept)
             c[:, columns], b[columns] = found
         self._publish(basis, c, b, given, X.dtype)
         self.local_estimates_ = estimates.reshape(given.shape).astype(X.dtype)
         return basis.table @ c + b
 
-    def _estimates(self, basis: Basis, rows: Array, others: Array, Y: Array) -> Array:
+    def _estimates(
+        self,
+        basis: Basis,
+        rows: Array,
+        others: Array,
+        Y: Array,
+    ) -> Array:
         """Return z of the others from the targets Y of labeled rows, NaN where none is near."""
         k = min(self.n_neighbors or len(rows), len(rows))
         local = self._ridge if self.local == "ridge" else _mean
@@ -158,7 +164,14 @@ class TransductiveRegression(MultiOutputMixin, RegressorMixin, KernelMachine):
             parts.append(Z)
         return np.concatenate(parts)
 
-    def _ridge(self, basis: Basis, places: Array, products: Array, near: Array, Y: Array) -> Array:
+    def _ridge(
+        self,
+        basis: Basis,
+        places: Array,
+        products: Array,
+        near: Array,
+        Y: Array,
+    ) -> Array:
         """k_x (K_near + alpha I)^-1 Y_near for each row.
 
         What is not near has no product with anything.
@@ -173,13 +186,19 @@ class TransductiveRegression(MultiOutputMixin, RegressorMixin, KernelMachine):
         return np.einsum("ij,ijk->ik", products * near, solved) + mean[:, 0]
 
 
-def _mean(basis: Basis, places: Array, products: Array, near: Array, Y: Array) -> Array:
+def _mean(
+    basis: Basis,
+    places: Array,
+    products: Array,
+    near: Array,
+    Y: Array,
+) -> Array:
     """Return the mean target of the near rows."""
     counts = np.maximum(near.sum(axis=1), 1)
     return (Y * near[..., None]).sum(axis=1) / counts[:, None]
 
 
-def _weighted_ridge(
+def weighted_ridge(
     basis: Basis,
     rows: Array,
     Y: Array,
@@ -213,6 +232,11 @@ def _features_ridge(F: Any, Y: Array, weights: Array, center: Array) -> Array:
     """(F'WF - w center center' + I) c = F'WY, w the sum of weights; Y is centered if F is."""
     if is_sparse(F):
         WF = F.multiply(weights[:, None]).tocsr()
+    elif len(F) < F.shape[1]:  # c = F'(F F' + W^-1)^-1 Y with centered F
+        F = F - center
+        A = F @ F.T
+        A[np.diag_indices(len(A))] += 1 / weights
+        return F.T @ _cholesky(A)(Y)
     else:
         WF = F * weights[:, None]
     B = WF.T @ Y

@@ -39,7 +39,14 @@ class SummingLayout(EntryLayout, Protocol):
         ...
 
 
-def newton_step(g: Array, h: Array, D: Array, B: Array, ridge: Array, layout: EntryLayout) -> Array:
+def newton_step(
+    g: Array,
+    h: Array,
+    D: Array,
+    B: Array,
+    ridge: Array,
+    layout: EntryLayout,
+) -> Array:
     """Return B after one plain Newton step: the minimum, where the losses are quadratic."""
     gradient = layout.adjoint(D, g) + ridge[:, None] * B
     return B - layout.solve_columns(D, h, ridge, gradient)

@@ -217,7 +217,13 @@ class EntryLayout(Protocol):
         """D' times the matrix of entries."""
         ...
 
-    def solve_columns(self, D: Array, h: Array, ridge: Array, gradient: Array) -> Array:
+    def solve_columns(
+        self,
+        D: Array,
+        h: Array,
+        ridge: Array,
+        gradient: Array,
+    ) -> Array:
         """(D' diag(h_j) D + diag(ridge)) step_j = gradient_j, solved for every column j."""
         ...
 

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from regfactor.core.params import Array, choose
+from regfactor.series.arma.model import radius as spectral_radius
 
 BASES = {"orthonormal": True, "random": False}
 DECAYS = {"all": True, "real": False}
@@ -166,13 +167,11 @@ def make_varma(
 
 def _with_radius(matrices: Array, radius: float) -> Array:
     """Return the i-th matrix times c^i, which multiplies all eigenvalues of the companion by c."""
-    k, n = matrices.shape[:2]
-    if not k:
+    if not len(matrices):
         return matrices
-    companion = np.eye(k * n, k=-n)
-    companion[:n] = matrices.transpose(1, 0, 2).reshape(n, k * n)
-    c = radius / np.abs(np.linalg.eigvals(companion)).max()
-    return matrices * (c ** np.arange(1, k + 1))[:, None, None]
+    c = radius / spectral_radius(matrices)
+    powers = c ** np.arange(1, len(matrices) + 1)
+    return matrices * powers[:, None, None]
 
 
 def _simulated(A: Array, B: Array, innovations: Array, start: Array) -> Array:

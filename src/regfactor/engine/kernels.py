@@ -132,7 +132,13 @@ def predict_entries_numpy(table: SparseRows, codes: Array, components: Array) ->
     return out
 
 
-def solve_rows(table: SparseRows, weights: Array, D: Array, ridge: Array, right: Array) -> Array:
+def solve_rows(
+    table: SparseRows,
+    weights: Array,
+    D: Array,
+    ridge: Array,
+    right: Array,
+) -> Array:
     """Return the solutions of (sum_e w_e d_e d_e' + diag(ridge)) x_i = right_i for all rows i.
 
     The sum is over the entries e of row i, and d_e is the row of D that belongs to the column of e.

@@ -56,17 +56,23 @@ def common_theta(table: Any, weights: Any) -> float:
         means = (total / np.where(seen > 0, seen, 1))[table.indices][:, None]
         means = np.maximum(means, np.finfo(float).tiny)
         return float(profile_thetas(x, means, counts)[0])
+    x, counts, means = _observed_counts(table, weights)
+    theta = _pooled(x, means, counts)
+    for _ in range(N_ROUNDS):
+        fitted = _fitted_means(NegativeBinomial(theta), table, counts, means)
+        theta = _pooled(x, fitted, counts)
+    return theta
+
+
+def _observed_counts(table: Array, weights: Any) -> tuple[Array, Array, Array]:
+    """Return the entries, their weights and the means of their columns; missing ones are zero."""
     observed = ~np.isnan(table)
     counts = observed.astype(float)
     if weights is not None:
         counts = np.where(observed, weights, 0.0)
     x = np.where(observed, table, 0.0).astype(float)
     means = np.broadcast_to(column_means(x, counts), x.shape)
-    theta = _pooled(x, means, counts)
-    for _ in range(N_ROUNDS):
-        fitted = _fitted_means(NegativeBinomial(theta), table, counts, means)
-        theta = _pooled(x, fitted, counts)
-    return theta
+    return x, counts, means
 
 
 def _pooled(x: Array, means: Array, weights: Array) -> float:
@@ -88,12 +94,7 @@ def with_thetas(loss: Loss, table: Any, weights: Any) -> Loss:
             "theta='auto' of NegativeBinomial is found for dense tables: give theta a number, as "
             "NegativeBinomial(theta=10.0), or the table as an array with NaN.",
         )
-    observed = ~np.isnan(table)
-    counts = observed.astype(float)
-    if weights is not None:
-        counts = np.where(observed, weights, 0.0)
-    x = np.where(observed, table, 0.0).astype(float)
-    means = np.broadcast_to(column_means(x, counts), x.shape)
+    x, counts, means = _observed_counts(table, weights)
     current = _with(loss, profile_thetas(x, means, counts), width)
     for _ in range(N_ROUNDS):
         fitted = _fitted_means(current, table, counts, means)

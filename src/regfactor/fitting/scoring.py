@@ -66,7 +66,13 @@ class Scoring:
         )
         return codes
 
-    def of_data(self, data: Data, C: Array, start: Array, clock: Clock | None = None) -> Array:
+    def of_data(
+        self,
+        data: Data,
+        C: Array,
+        start: Array,
+        clock: Clock | None = None,
+    ) -> Array:
         """Return the codes of the rows of data that hold loss, weights and intercepts."""
         scale = np.asarray(self.scale, C.dtype)
         scaled = C * (scale[:, None] if scale.ndim else scale)
@@ -133,7 +139,13 @@ class Scoring:
         """
         return replace(self, penalty=SquaredL2(), alpha=strength, scale=deviations)
 
-    def _of_smoothed(self, data: Data, codes: Array, C: Array, clock: Clock | None) -> Array:
+    def _of_smoothed(
+        self,
+        data: Data,
+        codes: Array,
+        C: Array,
+        clock: Clock | None,
+    ) -> Array:
         """Return the codes under a loss with kinks."""
         for share in SMOOTHINGS:
             near = data.smoothed(share)

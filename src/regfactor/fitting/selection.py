@@ -17,6 +17,7 @@ from regfactor.fitting.leverage import HeldOutEntries, leverages_at, places_of, 
 from regfactor.fitting.scoring import TINY_RIDGE, Scoring
 from regfactor.penalties import SquaredL2
 from regfactor.problems import Convex, Data, Factored
+from regfactor.problems.design import shifted
 from regfactor.solvers.base import prepared, solve_within
 from regfactor.solvers.sweeps import sweep
 
@@ -154,10 +155,7 @@ def _held_out(problem: Convex, held: Data, point: FactorPoint, chosen: Trial) ->
     """Return held-out entries as the candidate that was taken predicts them."""
     point, score = _as_published(problem, point, chosen)
     F = point.factors
-    data = problem.data
-    rows = problem.map.diagonal
-    if np.ndim(rows):  # rows of any weight are scored alike
-        data = data.weighted(np.square(rows).ravel())
+    data = _equally_weighted(problem)
     cells = places_of(held)
     z = values_at(held, replace(problem, data=held).predictor(F, point.coefficients), cells)
     leverage = leverages_at(
@@ -356,14 +354,18 @@ def _rescored(problem: Convex, point: FactorPoint, score: Scoring) -> FactorPoin
     F = point.factors
     if not F.rank:
         return point
-    data = problem.data
     rows = problem.map.diagonal
-    if np.ndim(rows):  # rows of any weight are scored alike
-        data = data.weighted(np.square(rows).ravel())
-    if problem.design is not None and point.coefficients is not None:
-        data = data.shifted(problem.design.D, point.coefficients)
+    data = shifted(_equally_weighted(problem), problem.design, point.coefficients)
     codes = score.of_data(data, F.C, F.codes * rows) / rows
     return FactorPoint(Factors(codes, F.C), point.coefficients)
+
+
+def _equally_weighted(problem: Convex) -> Data:
+    """Return the data of a problem with weights of one: rows of any weight are scored alike."""
+    rows = problem.map.diagonal
+    if np.ndim(rows):
+        return problem.data.weighted(np.square(rows).ravel())
+    return problem.data
 
 
 def deviations(problem: Convex, F: Factors) -> Array:

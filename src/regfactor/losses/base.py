@@ -71,7 +71,14 @@ class Loss(Params, abc.ABC):
     def hessian(self, z: Array, x: Array) -> Array:
         """d2f/dz2 (a rowwise loss: its diagonal; infinite at a kink)."""
 
-    def expand(self, z: Array, x: Array, value: Array, gradient: Array, hessian: Array) -> None:
+    def expand(
+        self,
+        z: Array,
+        x: Array,
+        value: Array,
+        gradient: Array,
+        hessian: Array,
+    ) -> None:
         """Write value, gradient and hessian to the last three; overridden where they share work."""
         value[...] = self.value(z, x)
         gradient[...] = self.gradient(z, x)

@@ -64,7 +64,14 @@ class Logistic(Bregman):
     domain = UNIT
     curvature = 0.25
 
-    def expand(self, z: Array, x: Array, value: Array, gradient: Array, hessian: Array) -> None:
+    def expand(
+        self,
+        z: Array,
+        x: Array,
+        value: Array,
+        gradient: Array,
+        hessian: Array,
+    ) -> None:
         _expand_sigmoid(z, value, gradient, hessian)
         value -= x * z
         gradient -= x
@@ -80,7 +87,14 @@ class Poisson(Bregman):
     def value(self, z: Array, x: Array) -> Array:
         return super().value(clip_to_root_of_max(z), x)
 
-    def expand(self, z: Array, x: Array, value: Array, gradient: Array, hessian: Array) -> None:
+    def expand(
+        self,
+        z: Array,
+        x: Array,
+        value: Array,
+        gradient: Array,
+        hessian: Array,
+    ) -> None:
         exponent = clip_exponent(z)
         np.exp(exponent, out=hessian)
         np.subtract(hessian, x, out=gradient)
@@ -134,7 +148,14 @@ class Binomial(Bregman):
         self.domain = Interval(0, self.trials, low_closed=True, high_closed=True)
         self.curvature = self.trials / 4
 
-    def expand(self, z: Array, x: Array, value: Array, gradient: Array, hessian: Array) -> None:
+    def expand(
+        self,
+        z: Array,
+        x: Array,
+        value: Array,
+        gradient: Array,
+        hessian: Array,
+    ) -> None:
         _expand_sigmoid(z, value, gradient, hessian)
         for part in (value, gradient, hessian):
             part *= self.trials

@@ -76,7 +76,13 @@ class Divergence(Params, abc.ABC):
         return np.stack([self.center(X, w) for w in weights.T])
 
     @abc.abstractmethod
-    def between(self, X: Array, M: Array, anchor: Array, base: Array | None = None) -> Array:
+    def between(
+        self,
+        X: Array,
+        M: Array,
+        anchor: Array,
+        base: Array | None = None,
+    ) -> Array:
         """D(x_i, m_j) of all pairs, in float64; `base` is D(x_i || a) where that is known."""
 
     @abc.abstractmethod
@@ -94,14 +100,26 @@ class Divergence(Params, abc.ABC):
         """Return the centers of observed entries, NaN where a column of a cluster has none."""
         raise UnsupportedProblem(f"{self} compares whole rows; complete missing entries first.")
 
-    def statistics(self, X: Array, w: Array | None, anchor: Array, far: bool = False) -> Array:
+    def statistics(
+        self,
+        X: Array,
+        w: Array | None,
+        anchor: Array,
+        far: bool = False,
+    ) -> Array:
         """Return what a block of rows adds to that from which `total` and `refitted` follow.
 
         `far` means that rows lie far from the origin, where sums lose precision to cancellation.
         """
         return np.zeros(())
 
-    def without_rounding(self, statistics: Array, anchor: Array, mass: float, eps: float) -> Array:
+    def without_rounding(
+        self,
+        statistics: Array,
+        anchor: Array,
+        mass: float,
+        eps: float,
+    ) -> Array:
         """Return the statistics of all rows, zero where they are rounding of the data alone."""
         return statistics
 
@@ -158,7 +176,13 @@ class Affine(Divergence):
     def center_gradients(self, M: Array, anchor: Array) -> tuple[Array, Array]:
         """f(m_j) - f(a), and D(a || m_j)."""
 
-    def between(self, X: Array, M: Array, anchor: Array, base: Array | None = None) -> Array:
+    def between(
+        self,
+        X: Array,
+        M: Array,
+        anchor: Array,
+        base: Array | None = None,
+    ) -> Array:
         gradients, offsets = self.center_gradients(M, anchor)
         if is_sparse(X):
             D = np.asarray(X @ -gradients.T) + gradients @ anchor
@@ -181,7 +205,13 @@ class Affine(Divergence):
         """F(x_i) up to an affine function of x, whose sum over rows is that over their mean."""
         return self.values(X)
 
-    def statistics(self, X: Array, w: Array | None, anchor: Array, far: bool = False) -> Array:
+    def statistics(
+        self,
+        X: Array,
+        w: Array | None,
+        anchor: Array,
+        far: bool = False,
+    ) -> Array:
         # Around the mean the sum of D(x || a) is that of F(x) - F(a), which cancels far away.
         if far:
             base = self.base(X, anchor)
@@ -278,7 +308,13 @@ class Mahalanobis(Affine):
         gradients = self._solve(moved.T).T
         return gradients, np.einsum("ij,ij->i", gradients, moved) / 2
 
-    def statistics(self, X: Array, w: Array | None, anchor: Array, far: bool = False) -> Array:
+    def statistics(
+        self,
+        X: Array,
+        w: Array | None,
+        anchor: Array,
+        far: bool = False,
+    ) -> Array:
         # The scatter, from which D follows for any S. Over all rows it is around the anchor, of
         # which rows are subtracted as rounded to their precision.
         origin = anchor.astype(X.dtype)
@@ -290,7 +326,13 @@ class Mahalanobis(Affine):
         rounding = anchor - origin
         return Y.T @ Y - mass * np.outer(rounding, rounding)
 
-    def without_rounding(self, statistics: Array, anchor: Array, mass: float, eps: float) -> Array:
+    def without_rounding(
+        self,
+        statistics: Array,
+        anchor: Array,
+        mass: float,
+        eps: float,
+    ) -> Array:
         squares = np.diag(statistics)
         own = (MEAN_ROUNDING + 2 * eps) * anchor
         widest = (MEAN_ROUNDING + MIXED_ROUNDING * eps) * np.sqrt(squares.max() / mass)
@@ -393,7 +435,13 @@ class Manhattan(Divergence):
         order = X.argsort(axis=0)
         return np.stack([weighted_median(X, w, order) for w in weights.T])
 
-    def between(self, X: Array, M: Array, anchor: Array, base: Array | None = None) -> Array:
+    def between(
+        self,
+        X: Array,
+        M: Array,
+        anchor: Array,
+        base: Array | None = None,
+    ) -> Array:
         return np.asarray(cdist(X, M, "cityblock"))
 
     def paired(self, X: Array, M: Array) -> Array:

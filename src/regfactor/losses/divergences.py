@@ -101,7 +101,13 @@ class BregmanDivergence(Affine):
             D[lost] = self._integral(M[lost], moved[lost], D[lost])
         return np.maximum(D, 0, out=D).sum(axis=1)
 
-    def _refine(self, D: Array, size: Array, X: Array, M: Array) -> None:
+    def _refine(
+        self,
+        D: Array,
+        size: Array,
+        X: Array,
+        M: Array,
+    ) -> None:
         """Take D(x_i || m_i) again where a sum of terms of some size lost precision."""
         lost = np.flatnonzero(np.abs(D) < CANCELED * size)
         if len(lost):

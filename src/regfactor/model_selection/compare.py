@@ -220,7 +220,13 @@ def share_of_predicted(
     return float(np.average(shares[np.arange(len(codes)), codes], weights=sample_weight))
 
 
-def _fitted(model: Any, X: Any, y: Any, weights: dict[str, Array], what: str) -> Any:
+def _fitted(
+    model: Any,
+    X: Any,
+    y: Any,
+    weights: dict[str, Array],
+    what: str,
+) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=SELF_TRAINING_WARNING)

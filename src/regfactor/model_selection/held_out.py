@@ -59,14 +59,27 @@ class ClassScores:
         P[:, np.searchsorted(self.classes, model.classes_)] = found
         return P
 
-    def held_out(self, model: Any, X: Any, labels: MarkedLabels, rows: Array, seed: int) -> HeldOut:
+    def held_out(
+        self,
+        model: Any,
+        X: Any,
+        labels: MarkedLabels,
+        rows: Array,
+        seed: int,
+    ) -> HeldOut:
         """Return the scores of labeled rows; X holds these rows alone."""
         P = self.probabilities(model, X)
         codes = self._codes(labels, rows)
         scores = adaptive_scores(P, codes, **self._options(len(P), seed))
         return HeldOut(model, rows, P, scores)
 
-    def sets(self, folds: Sequence[HeldOut], X: Any, level: float, seed: int) -> Array:
+    def sets(
+        self,
+        folds: Sequence[HeldOut],
+        X: Any,
+        level: float,
+        seed: int,
+    ) -> Array:
         """Return the sets of new rows."""
         new = []
         for fold in folds:
@@ -131,7 +144,14 @@ class ResidualScores:
         # one deviation may serve all targets
         return PredictedTargets(mean, np.broadcast_to(width, mean.shape))
 
-    def held_out(self, model: Any, X: Any, labels: MarkedLabels, rows: Array, seed: int) -> HeldOut:
+    def held_out(
+        self,
+        model: Any,
+        X: Any,
+        labels: MarkedLabels,
+        rows: Array,
+        seed: int,
+    ) -> HeldOut:
         """Return the scores of labeled rows; X holds these rows alone. Nothing is random here."""
         found = self.predicted(model, X)
         y = _as_columns(labels.y[rows])

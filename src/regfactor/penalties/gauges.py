@@ -63,9 +63,9 @@ class Gauge(Params, abc.ABC):
     def polar(self, G: Array, k: int = 1) -> Polar:
         """Return an upper bound of max <G, Z> over |||Z||| <= 1, and up to k maximizing atoms."""
 
-    @abc.abstractmethod
     def per_row(self, codes: Array) -> Penalty:
         """Return the row penalty under which each training row, scored alone, gets its codes."""
+        return PowerPenalty(2.0, 1 / np.linalg.norm(codes, axis=0))
 
     @abc.abstractmethod
     def factored(self) -> tuple[Penalty, Penalty]:
@@ -126,9 +126,6 @@ class Trace(Gauge):
             return Polar(value, Factors.zeros(*G.shape))
         U, _, Vt = thin_svd(scaled)
         return Polar(value, Factors(U[:, :k], Vt[:k] * scale))
-
-    def per_row(self, codes: Array) -> Penalty:
-        return PowerPenalty(2.0, 1 / np.linalg.norm(codes, axis=0))
 
     def factored(self) -> tuple[Penalty, Penalty]:
         if np.all(self.scale == 1):

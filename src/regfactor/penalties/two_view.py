@@ -14,7 +14,7 @@ from regfactor.core.factors import Factors
 from regfactor.core.linalg import gram, spectral_norm
 from regfactor.core.params import EPS, SMALLEST_NORMAL, Array, UnsupportedProblem, require_positive
 from regfactor.norms import L2, Blocks
-from regfactor.penalties.factor import AtomNorms, Penalty, PowerPenalty
+from regfactor.penalties.factor import AtomNorms, Penalty
 from regfactor.penalties.gauges import RANK_CUT, Gauge, Polar, Trace
 from regfactor.penalties.sets import UnitBall
 
@@ -176,9 +176,6 @@ class TwoView(Gauge):
         b1, b2 = self.bounds
         return b1 * spectral_norm(first), b2 * spectral_norm(second)
 
-    def per_row(self, codes: Array) -> Penalty:
-        return PowerPenalty(2.0, 1 / np.linalg.norm(codes, axis=0))
-
     def factored(self) -> tuple[Penalty, Penalty]:
         return AtomNorms(L2()), UnitBall(self.norm)
 
@@ -318,7 +315,13 @@ def level_diagonal(M: Array) -> Array:
     return R
 
 
-def _rotate_rows(A: Array, i: Array, j: Array, c: Array, s: Array) -> None:
+def _rotate_rows(
+    A: Array,
+    i: Array,
+    j: Array,
+    c: Array,
+    s: Array,
+) -> None:
     """Rotate pairs of rows i and j of A in place, by their cosines and sines."""
     first = A[i]
     second = A[j]

@@ -122,7 +122,14 @@ def word(ax: Any, x: float, y: float, text: str, **look: Any) -> Any:
     return ax.annotate(text, (x, y), **look)
 
 
-def name_group(ax: Any, x: Array, y: Array, text: str, k: int, **look: Any) -> Any:
+def name_group(
+    ax: Any,
+    x: Array,
+    y: Array,
+    text: str,
+    k: int,
+    **look: Any,
+) -> Any:
     """Write the name of group k in the middle of its points."""
     box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.75}
     look = {

@@ -67,7 +67,14 @@ class ClusterDisplay(Display):
             )
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, *, columns: Any = None, ax: Any = None) -> Self:
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        *,
+        columns: Any = None,
+        ax: Any = None,
+    ) -> Self:
         """Draw rows in the clusters that a fitted estimator predicts.
 
         Parameters

@@ -238,25 +238,7 @@ class ForecastDisplay(Display):
             ends.append((f"{level:.0%}", upper[-1, j], BLUE))
         if self.actual is not None and len(self.actual) == len(self.times):
             ends.append(("actual", self.actual[-1, j], VERMILION))
-        ends.sort(key=lambda end: -end[1])
-        ax.set_ylim(ax.get_ylim())  # positions below are in pixels
-        points = 72 / ax.figure.dpi
-        highest = np.inf
-        look = {"fontsize": 8, "va": "center", "annotation_clip": False}
-        for text, y, color in ends:
-            height = ax.transData.transform((0, y))[1] * points
-            moved = min(height, highest)
-            offset = (6, moved - height)
-            word(
-                ax,
-                self.times[-1],
-                y,
-                text,
-                color=color,
-                xytext=offset,
-                **look,
-            )
-            highest = moved - LABEL_DISTANCE
+        _name_ends(ax, self.times[-1], ends)
 
 
 class BacktestDisplay(Display):
@@ -384,27 +366,28 @@ class BacktestDisplay(Display):
         ax.set_ylabel("mean absolute scaled error")
         ax.set_title(f"errors from {len(found.origins)} origins", fontsize=9)
         ax.xaxis.get_major_locator().set_params(integer=True)
-        self._name_lines(ax, steps[-1], ends)
+        _name_ends(ax, steps[-1], ends)
 
-    def _name_lines(self, ax: Any, x: Any, ends: list[tuple[str, float, str]]) -> None:
-        """Write names at the ends of lines, without overlap."""
-        ax.set_ylim(ax.get_ylim())
-        points = 72 / ax.figure.dpi
-        highest = np.inf
-        look = {"fontsize": 8, "va": "center", "annotation_clip": False}
-        for text, y, color in sorted(ends, key=lambda end: -end[1]):
-            height = ax.transData.transform((0, y))[1] * points
-            moved = min(height, highest)
-            word(
-                ax,
-                x,
-                y,
-                text,
-                color=color,
-                xytext=(6, moved - height),
-                **look,
-            )
-            highest = moved - LABEL_DISTANCE
+
+def _name_ends(ax: Any, x: Any, ends: list[tuple[str, float, str]]) -> None:
+    """Write names at the ends of lines, without overlap."""
+    ax.set_ylim(ax.get_ylim())  # positions below are in pixels
+    points = 72 / ax.figure.dpi
+    highest = np.inf
+    look = {"fontsize": 8, "va": "center", "annotation_clip": False}
+    for text, y, color in sorted(ends, key=lambda end: -end[1]):
+        height = ax.transData.transform((0, y))[1] * points
+        moved = min(height, highest)
+        word(
+            ax,
+            x,
+            y,
+            text,
+            color=color,
+            xytext=(6, moved - height),
+            **look,
+        )
+        highest = moved - LABEL_DISTANCE
 
 
 class SeasonDisplay(Display):

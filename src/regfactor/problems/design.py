@@ -63,7 +63,13 @@ class Design:
         kept = s > max(extended.shape) * np.finfo(s.dtype).eps * s.max(initial=0)
         return U[: len(self.D), kept], s[kept], Vt[kept]
 
-    def minimize(self, evaluate: Evaluate, B: Array, majorant: Array, layout: Layout) -> Array:
+    def minimize(
+        self,
+        evaluate: Evaluate,
+        B: Array,
+        majorant: Array,
+        layout: Layout,
+    ) -> Array:
         """Minimize over B, each column of the table by itself.
 
         `evaluate` returns the loss of D @ B by columns, its gradient and curvature by entries.
@@ -132,3 +138,10 @@ def _balanced_columns(Y: Array, D: Array, layout: Layout) -> Array:
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = [layout.spread(np.nan_to_num(level / side, posinf=0.0)) for side in (up, down)]
     return (Y * np.where(parts > 0, *shares)).astype(Y.dtype)
+
+
+def shifted(data: Any, design: Design | None, B: Array | None) -> Any:
+    """Return data with the free term D @ B in their offset."""
+    if design is None or B is None:
+        return data
+    return data.shifted(design.D, B)

@@ -16,7 +16,7 @@ from regfactor.core.params import Array, UnsupportedProblem, is_number, wrong_pa
 from regfactor.penalties import Free, NonNegative, OneHot, Penalty, Simplex, Smooth
 from regfactor.problems.base import Problem
 from regfactor.problems.data import Data
-from regfactor.problems.design import Design
+from regfactor.problems.design import Design, shifted
 
 LBFGS = "regfactor.solvers.lbfgs:Lbfgs"
 ALTERNATING = "regfactor.solvers.alternating:Alternating"
@@ -120,10 +120,7 @@ class Factored(Problem[FactorPoint]):
 
     def objective(self, F: Factors, B: Array | None = None) -> float:
         """Return the objective of given factors and free coefficients."""
-        if self.design is None or B is None:
-            data = self.data
-        else:
-            data = self.data.shifted(self.design.D, B)
+        data = shifted(self.data, self.design, B)
         k = F.rank - len(self.extra_rows)
         rows = data.row_values(F)
         on_codes = self.on_codes.rows(F.codes[:, :k])

@@ -42,7 +42,13 @@ class Forward(Problem[ForwardPoint]):
     solvers = ("regfactor.solvers.glm_newton:Newton",)
 
     @staticmethod
-    def of(X: Array, Y: Array, weights: Array, potential: Potential, ridge: Array) -> Forward:
+    def of(
+        X: Array,
+        Y: Array,
+        weights: Array,
+        potential: Potential,
+        ridge: Array,
+    ) -> Forward:
         """Return the problem of targets Y."""
         return Forward(
             X,

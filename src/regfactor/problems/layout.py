@@ -91,7 +91,13 @@ class Dense:
         # the few pairs first: up to 1.6 times as fast
         return (pairs.T @ entries[:, block]).T
 
-    def solve_columns(self, D: Array, h: Array, ridge: Array, gradient: Array) -> Array:
+    def solve_columns(
+        self,
+        D: Array,
+        h: Array,
+        ridge: Array,
+        gradient: Array,
+    ) -> Array:
         """(D' diag(h_j) D + diag(ridge)) step_j = gradient_j, solved for every column j."""
         return solve_columns(D, h, ridge, gradient, self)
 
@@ -158,7 +164,13 @@ class Pattern:
         indptr, rows, _ = self._by_columns
         return SparseRows.of(indptr, rows, self.shape[::-1])
 
-    def solve_columns(self, D: Array, h: Array, ridge: Array, gradient: Array) -> Array:
+    def solve_columns(
+        self,
+        D: Array,
+        h: Array,
+        ridge: Array,
+        gradient: Array,
+    ) -> Array:
         """(D' diag(h_j) D + diag(ridge)) step_j = gradient_j, solved for every column j."""
         if KERNELS.module is None:
             return solve_columns(D, h, ridge, gradient, self)
@@ -382,7 +394,13 @@ class TransposedPattern:
         """Return the sums of pairs over rows, weighted by the entries of a block of columns."""
         return self.pattern.row_grams(entries, pairs, block)
 
-    def solve_columns(self, D: Array, h: Array, ridge: Array, gradient: Array) -> Array:
+    def solve_columns(
+        self,
+        D: Array,
+        h: Array,
+        ridge: Array,
+        gradient: Array,
+    ) -> Array:
         """(D' diag(h_j) D + diag(ridge)) step_j = gradient_j, solved for every column j."""
         if KERNELS.module is None:
             return solve_columns(D, h, ridge, gradient, self)

@@ -137,7 +137,13 @@ def _written(value: float, percent: bool) -> str:
     return f"{value:.0%}" if percent else number(value)
 
 
-def _name_lines(axes: Any, y: Array, names: Sequence[str], label: str, percent: bool) -> None:
+def _name_lines(
+    axes: Any,
+    y: Array,
+    names: Sequence[str],
+    label: str,
+    percent: bool,
+) -> None:
     """Name the lines at places y, and label the axis of their values."""
     axes.set_yticks(y, names)
     axes.tick_params(axis="y", length=0, labelcolor=INK)

@@ -402,7 +402,13 @@ class AutoregressionState(BankState):
         ]
         return np.einsum("mhs,sm->hs", np.concatenate(paths), self.weights_of_paths)
 
-    def _paths(self, model: LagModel, horizon: int, inputs: Array, average: Array) -> Array:
+    def _paths(
+        self,
+        model: LagModel,
+        horizon: int,
+        inputs: Array,
+        average: Array,
+    ) -> Array:
         """Return the paths of a block; members that see other series take their average path."""
         design = model.design
         rows = self.time + np.arange(horizon)

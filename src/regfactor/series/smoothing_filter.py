@@ -26,7 +26,13 @@ class SmoothingFilter:
         Of (level, slope): variance of the level, covariance, variance of the slope.
     """
 
-    def __init__(self, gains: Gains, level: Array, slope: Array, seasons: Array) -> None:
+    def __init__(
+        self,
+        gains: Gains,
+        level: Array,
+        slope: Array,
+        seasons: Array,
+    ) -> None:
         self.gains = gains
         self.level = level
         self.slope = slope

@@ -14,6 +14,7 @@ from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem, frozen
 from regfactor.penalties import SquaredL2, TwoView
 from regfactor.problems import Bound, Convex
+from regfactor.problems.design import shifted
 from regfactor.solvers.admm import Admm, Splitting
 from regfactor.solvers.base import Solver
 from regfactor.solvers.factored_fista import Descent, FactoredFista, is_mostly_missing
@@ -334,8 +335,7 @@ def with_slack_used(problem: Convex, point: FactorPoint) -> FactorPoint:
     assert isinstance(gauge, TwoView)
     if not F.rank or not data.smooth or data.rowwise:
         return point
-    if problem.design is not None and point.coefficients is not None:
-        data = data.shifted(problem.design.D, point.coefficients)
+    data = shifted(data, problem.design, point.coefficients)
     views = (slice(gauge.n_first), slice(gauge.n_first, None))
     for view, bound in zip(views, gauge.bounds, strict=True):
         length = np.linalg.norm(F.C[:, view], axis=1) / bound

@@ -220,7 +220,13 @@ class Means:
         ends = np.array([self.domain.low, self.domain.high])
         self.ends = ends[np.isfinite(ends)]
 
-    def __call__(self, labels: Array, old: Array | None, M: Array, masses: Array) -> Array:
+    def __call__(
+        self,
+        labels: Array,
+        old: Array | None,
+        M: Array,
+        masses: Array,
+    ) -> Array:
         """Return the means; a cluster without weight keeps its center."""
         self.age += 1
         most = MAX_CHANGED_SHARE * len(labels)
@@ -291,7 +297,13 @@ class ChangedCenters:
     def __init__(self, problem: Clusters) -> None:
         self.problem = problem
 
-    def __call__(self, labels: Array, old: Array | None, M: Array, masses: Array) -> Array:
+    def __call__(
+        self,
+        labels: Array,
+        old: Array | None,
+        M: Array,
+        masses: Array,
+    ) -> Array:
         """Return the centers; a cluster without weight keeps its own."""
         changed = np.arange(len(M))
         if old is not None:

@@ -92,7 +92,13 @@ def _enveloped(data: Data, share: float, Y: Array) -> Data:
     return data.mapped(one)
 
 
-def _newton(data: Data, codes: Array, C: Array, ridge: Array, clock: Clock) -> Array:
+def _newton(
+    data: Data,
+    codes: Array,
+    C: Array,
+    ridge: Array,
+    clock: Clock,
+) -> Array:
     """Minimize a smooth loss over every row until it has converged."""
     codes = codes.copy()
     active = np.arange(len(codes))

@@ -22,10 +22,6 @@ Distances = Callable[[Array], Array]  # of all rows from some chosen rows, n x c
 
 def first_point(problem: Clustering, random: np.random.RandomState) -> ClusterPoint:
     """Return the start that known clusters give, or k-means++ without any."""
-    if isinstance(problem, ObservedClusters):
-        centers = spread_observed_rows(problem, random)
-        shares = np.full(problem.n_clusters, 1 / problem.n_clusters)
-        return ClusterPoint(centers, shares=shares)
     if isinstance(problem, KernelClusters):
         labels = known_labels(problem, random)
         if problem.sharpness is None:
@@ -33,8 +29,11 @@ def first_point(problem: Clustering, random: np.random.RandomState) -> ClusterPo
         memberships = problem.memberships(labels)
         memberships[labels == FREE] = 1 / problem.n_clusters
         return ClusterPoint(memberships=memberships)
-    assert isinstance(problem, Clusters)
-    centers = known_means(problem, random)
+    if isinstance(problem, ObservedClusters):
+        centers = spread_observed_rows(problem, random)
+    else:
+        assert isinstance(problem, Clusters)
+        centers = known_means(problem, random)
     shares = np.full(problem.n_clusters, 1 / problem.n_clusters)
     return ClusterPoint(centers, shares=shares)
 
@@ -60,12 +59,15 @@ def spread_rows(problem: Clusters, random: np.random.RandomState) -> Array:
     return inner_rows(problem, chosen)
 
 
-def inner_rows(problem: Clusters, chosen: Array) -> Array:
+def inner_rows(problem: Clusters | ObservedClusters, chosen: Array) -> Array:
     """Return rows as centers, moved towards the mean where the domain has a closed boundary.
 
     A zero of a single row of counts would keep out of its cluster every row without that zero.
     """
-    rows = dense(problem.X[chosen])
+    if isinstance(problem, ObservedClusters):
+        rows = problem.filled[chosen]
+    else:
+        rows = dense(problem.X[chosen])
     domain = problem.divergence.domain
     if domain.low_closed or domain.high_closed:
         return rows + INWARD_SHARE * (problem.anchor - rows)
@@ -76,11 +78,11 @@ def spread_observed_rows(problem: ObservedClusters, random: np.random.RandomStat
     """Return rows by k-means++ over observed entries, completed by the mean of the rows."""
 
     def distances(chosen: Array) -> Array:
-        return problem.distances(inner_observed_rows(problem, chosen))
+        return problem.distances(inner_rows(problem, chosen))
 
     n = len(problem.X)
     chosen = spread(distances, n, problem.weights, problem.n_clusters, random)
-    return inner_observed_rows(problem, chosen)
+    return inner_rows(problem, chosen)
 
 
 def random_observed_rows(problem: ObservedClusters, random: np.random.RandomState) -> Array:
@@ -93,16 +95,7 @@ def random_observed_rows(problem: ObservedClusters, random: np.random.RandomStat
         replace=too_few,
         p=w / w.sum(),
     )
-    return inner_observed_rows(problem, chosen)
-
-
-def inner_observed_rows(problem: ObservedClusters, chosen: Array) -> Array:
-    """Return rows as centers, as `inner_rows` does."""
-    rows = problem.filled[chosen]
-    domain = problem.divergence.domain
-    if domain.low_closed or domain.high_closed:
-        return rows + INWARD_SHARE * (problem.anchor - rows)
-    return rows
+    return inner_rows(problem, chosen)
 
 
 def known_means(problem: Clusters, random: np.random.RandomState) -> Array:

@@ -14,6 +14,7 @@ from regfactor.core.linalg import orthonormal
 from regfactor.core.params import Array
 from regfactor.penalties import SquaredL2
 from regfactor.problems import Convex
+from regfactor.problems.design import shifted
 from regfactor.problems.gradient_operator import GradientOperator
 from regfactor.solvers.updates import newton_rows, update_components
 
@@ -60,10 +61,7 @@ def sweep(
 ) -> tuple[Factors, Array | None]:
     """Minimize over codes, components and free coefficients in turn, under balanced ridges."""
     rows = problem.map.diagonal
-    if problem.design is None or B is None:
-        data = problem.data
-    else:
-        data = problem.data.shifted(problem.design.D, B)
+    data = shifted(problem.data, problem.design, B)
     # only a start: the ridges of rows that a map scales are taken to be equal
     Phi = newton_rows(data, F.codes * rows, F.C * e, SquaredL2(), alpha)
     C = update_components(data, Phi, F.C * e, SquaredL2(), alpha)

@@ -293,7 +293,13 @@ class CompletionIntervals(FactorEstimator):
             if not isinstance(codec, Number)
         ]
 
-    def _set(self, codec: Codec, at: slice, shares: Array, level: float) -> Array:
+    def _set(
+        self,
+        codec: Codec,
+        at: slice,
+        shares: Array,
+        level: float,
+    ) -> Array:
         """Return the levels whose probability is as great as those of held-out labels were."""
         held = self._held_out
         assert held is not None
@@ -312,7 +318,14 @@ class CompletionIntervals(FactorEstimator):
         chosen[np.arange(len(shares)), shares.argmax(axis=1)] = True
         return chosen
 
-    def _written(self, X: Any, table: Any, limits: Array, level: float, first: bool) -> Any:
+    def _written(
+        self,
+        X: Any,
+        table: Any,
+        limits: Array,
+        level: float,
+        first: bool,
+    ) -> Any:
         """Return the user's table with missing numbers and ordered labels set to limits."""
         if self._schema is None:
             if self._column_units is not None:

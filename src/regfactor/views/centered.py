@@ -116,7 +116,14 @@ class Centered:
         return cls(values, ColumnUnits(mean, deviation, rounding(eps, mean, varied)))
 
     @classmethod
-    def _of_sparse(cls, X: Any, w: Array, center: bool, scale: bool, eps: float) -> Centered:
+    def _of_sparse(
+        cls,
+        X: Any,
+        w: Array,
+        center: bool,
+        scale: bool,
+        eps: float,
+    ) -> Centered:
         """Return a sparse table about its mean.
 
         Columns without absent entries are shifted themselves: only there can a mean be large

@@ -186,7 +186,13 @@ class MultiViewSubspace(FactorEstimator):
     random_state: Any = None
     callback: Any = None
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, views: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        views: Any = None,
+    ) -> Self:
         """Fit to two or more tables of the same rows.
 
         Parameters

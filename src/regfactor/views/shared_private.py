@@ -21,7 +21,7 @@ from regfactor.core.linalg import spectral_norm, svd_above, thin_svd
 from regfactor.core.line_search import backtrack
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem
-from regfactor.penalties import Gauge, Penalty, PowerPenalty
+from regfactor.penalties import Gauge
 from regfactor.penalties.gauges import Polar
 from regfactor.problems import Convex
 from regfactor.solvers.base import Solver
@@ -88,9 +88,6 @@ class SharedPrivate(Gauge):
         C = np.zeros((min(k, len(Vt)), G.shape[1]), G.dtype)
         C[:, columns] = Vt[:k] / self.weights[best - 1]
         return Polar(values[best], Factors(U[:, :k], C))
-
-    def per_row(self, codes: Array) -> Penalty:
-        return PowerPenalty(2.0, 1 / np.linalg.norm(codes, axis=0))
 
     def shared(self, Z: Array, t: float) -> Factors:
         """Return the shared part after a proximal step: singular values less t."""

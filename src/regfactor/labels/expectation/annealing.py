@@ -134,7 +134,13 @@ def _first_state(problem: Expectation, ridge: float) -> State:
     return State(decisions, labels, problem.margin_weights(labels.p), ridge, info=info)
 
 
-def _turned(problem: Expectation, rows: CenteredRows, state: State, T: float, turn: int) -> State:
+def _turned(
+    problem: Expectation,
+    rows: CenteredRows,
+    state: State,
+    T: float,
+    turn: int,
+) -> State:
     """Return the state after new margins and new labels."""
     state = replace(state, decisions=_fitted_columns(problem, rows, state, WARM_ACCURACY))
     gains = problem.gains(state.values)

@@ -431,7 +431,13 @@ class SNFRegressor(LatentRegressor):
         Y = inputs.target_scale.transform(inputs.given)
         return self._problem(inputs.scaled_inputs, Y, inputs.samples, inputs.random)
 
-    def _problem(self, X: Array, Y: Array, samples: Array, random: Any) -> SNF:
+    def _problem(
+        self,
+        X: Array,
+        Y: Array,
+        samples: Array,
+        random: Any,
+    ) -> SNF:
         """Return the problem of scaled inputs and targets, NaN where they are missing."""
         self._check_shape(X.shape)
         k = self._n_dimensions(X.shape[1])

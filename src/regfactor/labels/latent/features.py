@@ -149,11 +149,23 @@ class LatentKernel(abc.ABC):
         """Return k of all pairs of rows, and what `adjoint` needs of it."""
 
     @abc.abstractmethod
-    def adjoint(self, tangent: Array | None, T: Array, Z: Array, Y: Array) -> Array:
+    def adjoint(
+        self,
+        tangent: Array | None,
+        T: Array,
+        Z: Array,
+        Y: Array,
+    ) -> Array:
         """sum_j T_ij d k(z_i, y_j) / dz_i for every row i."""
 
     @abc.abstractmethod
-    def derivatives(self, tangent: Array | None, A: Array, Z: Array, Y: Array) -> Array:
+    def derivatives(
+        self,
+        tangent: Array | None,
+        A: Array,
+        Z: Array,
+        Y: Array,
+    ) -> Array:
         """sum_j A_jq d k(z_i, y_j) / dz_i, of shape (rows i, columns q, dimensions)."""
 
 
@@ -173,12 +185,24 @@ class LatentPolynomial(LatentKernel):
             power = S ** (self.degree - 1)
         return power * S, self.degree * power
 
-    def adjoint(self, tangent: Array | None, T: Array, Z: Array, Y: Array) -> Array:
+    def adjoint(
+        self,
+        tangent: Array | None,
+        T: Array,
+        Z: Array,
+        Y: Array,
+    ) -> Array:
         if tangent is not None:
             T = T * tangent
         return T @ Y
 
-    def derivatives(self, tangent: Array | None, A: Array, Z: Array, Y: Array) -> Array:
+    def derivatives(
+        self,
+        tangent: Array | None,
+        A: Array,
+        Z: Array,
+        Y: Array,
+    ) -> Array:
         if tangent is None:
             return np.broadcast_to(A.T @ Y, (len(Z), A.shape[1], Z.shape[1]))
         return _moments(tangent, A, Y)
@@ -196,11 +220,23 @@ class LatentGaussian(LatentKernel):
         np.exp(K, out=K)
         return K, K
 
-    def adjoint(self, tangent: Array | None, T: Array, Z: Array, Y: Array) -> Array:
+    def adjoint(
+        self,
+        tangent: Array | None,
+        T: Array,
+        Z: Array,
+        Y: Array,
+    ) -> Array:
         H = T * tangent
         return -2 * self.gamma * (H.sum(axis=1, keepdims=True) * Z - H @ Y)
 
-    def derivatives(self, tangent: Array | None, A: Array, Z: Array, Y: Array) -> Array:
+    def derivatives(
+        self,
+        tangent: Array | None,
+        A: Array,
+        Z: Array,
+        Y: Array,
+    ) -> Array:
         assert tangent is not None
         own = (tangent @ A)[:, :, None] * Z[:, None, :]
         return -2 * self.gamma * (own - _moments(tangent, A, Y))

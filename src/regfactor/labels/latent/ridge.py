@@ -282,7 +282,13 @@ def polynomial_form(n: int, dimensions: int, degree: int) -> Form:
     return DualRidge(LatentPolynomial(degree))
 
 
-def gaussian_form(n: int, dimensions: int, gamma: float, size: int, random: Any) -> Form:
+def gaussian_form(
+    n: int,
+    dimensions: int,
+    gamma: float,
+    size: int,
+    random: Any,
+) -> Form:
     """Return the exact form for a moderate number of rows, random features for more."""
     if n <= MAX_KERNEL_ROWS:
         return DualRidge(LatentGaussian(gamma))

@@ -330,7 +330,13 @@ class Varma:
             errors = X - self.mean(z)
         return Advance(levels - errors, levels, self._past(all_X, all_U, all_levels, ahead))
 
-    def _past(self, X: Array, U: Array, levels: Array, errors: Prediction) -> Past:
+    def _past(
+        self,
+        X: Array,
+        U: Array,
+        levels: Array,
+        errors: Prediction,
+    ) -> Past:
         rows = len(X) - self.start
         return Past(
             X[rows:],

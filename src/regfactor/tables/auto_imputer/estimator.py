@@ -451,7 +451,13 @@ class AutoImputer(Transformer, PoolEstimator):
             self._reader.write_limits(X, E, upper, unordered),
         )
 
-    def _limits(self, v: int, means: Array, deviations: Array, level: float) -> tuple[Array, Array]:
+    def _limits(
+        self,
+        v: int,
+        means: Array,
+        deviations: Array,
+        level: float,
+    ) -> tuple[Array, Array]:
         """Return the limits of one number in its units."""
         k = self._layout.variables[v].columns[0]
         j = self._layout.kept[k]

@@ -86,7 +86,13 @@ class TableReader:
                 fills[j] = own[:, 0] if codec is None else codec.decode(own)
         return as_table(X).filled(fills)
 
-    def write_limits(self, X: Any, E: Array, limits: Array, sets: dict[int, Array]) -> Any:
+    def write_limits(
+        self,
+        X: Any,
+        E: Array,
+        limits: Array,
+        sets: dict[int, Array],
+    ) -> Any:
         """Return the user's table with missing numbers set to limits, labels where sets are single.
 
         Parameters

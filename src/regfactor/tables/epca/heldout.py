@@ -25,6 +25,7 @@ from regfactor.fitting.selection import (
     trial_of,
 )
 from regfactor.problems import Data, Design, Factored
+from regfactor.problems.design import shifted
 from regfactor.solvers.base import solve_within
 from regfactor.solvers.starts import first_point
 from regfactor.tables.epca.deviance import null_solution
@@ -62,7 +63,7 @@ def alpha_max(problem: Factored) -> float:
     if not problem.data.unbounded:
         problem = _with_intercept(problem)
     point = null_solution(problem).point
-    data = _shifted(problem.data, problem, point)
+    data = shifted(problem.data, problem.design, point.coefficients)
     gradient = data.layout.matrix(data.gradient(point.factors))
     if problem.row_weights is None:
         return spectral_norm(gradient)
@@ -74,13 +75,6 @@ def _with_intercept(problem: Factored) -> Factored:
         return problem
     data = problem.data
     return replace(problem, design=Design.intercept(data.shape[0], data.dtype))
-
-
-def _shifted(data: Data, problem: Factored, point: FactorPoint) -> Data:
-    """Return data whose offsets include the free term of a point."""
-    if problem.design is None or point.coefficients is None:
-        return data
-    return data.shifted(problem.design.D, point.coefficients)
 
 
 @frozen
@@ -162,7 +156,7 @@ class HeldOutSearch:
 
 def _trial(problem: Factored, held: Data, point: FactorPoint, value: float) -> Trial:
     """Return the candidate of a strength or a number, judged by the held-out entries."""
-    return trial_of(_shifted(held, problem, point).losses(point.factors), value)
+    return trial_of(shifted(held, problem.design, point.coefficients).losses(point.factors), value)
 
 
 def _in_single_precision(problem: Factored) -> Factored:

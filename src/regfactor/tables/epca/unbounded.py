@@ -70,7 +70,13 @@ def _with_ones(D: Array, ones: bool) -> Array:
     return D.astype(np.float64)
 
 
-def _is_unbounded(groups: Array, D: Array, places: Array, sign: Array, distance: Array) -> bool:
+def _is_unbounded(
+    groups: Array,
+    D: Array,
+    places: Array,
+    sign: Array,
+    distance: Array,
+) -> bool:
     """Return whether one direction fits all entries of some group no worse, and some ever better.
 
     The regressors of an entry are those of its place, a row of D.
