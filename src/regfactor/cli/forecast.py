@@ -80,7 +80,8 @@ def run(
         "tried": None if tried is None else _record(tried, level),
     }
     page = forecast_report(job, file, model, ahead, tried)
-    job.finish(forecast_table(file, ahead, table), page, model, _info(file, options))
+    out = table_of(file.times.name, file.times.form, file.long, ahead, table)
+    job.finish(out, page, model, _info(file, options))
 
 
 def _check_rows(file: SeriesFile, options: ForecastOptions, path: Path) -> None:
@@ -177,11 +178,6 @@ def _info(file: SeriesFile, options: ForecastOptions) -> dict[str, Any]:
         "form": file.times.form,
         "counted": file.times.is_counted,
     }
-
-
-def forecast_table(file: SeriesFile, ahead: Any, table: Table) -> Any:
-    """Return forecasts as a table of the shape of the file."""
-    return table_of(file.times.name, file.times.form, file.long, ahead, table)
 
 
 def table_of(

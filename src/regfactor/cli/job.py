@@ -133,7 +133,11 @@ class Job:
             table,
             lambda p: write_frame(frame, p, table.suffix == ".parquet", self.separator),
         )
-        self.outputs.write(self.files["report"], lambda p: _write_text(p, page.html()))
+        text = page.html()
+        self.outputs.write(
+            self.files["report"],
+            lambda path: path.write_text(text, encoding="utf-8"),
+        )
         if "model" in self.files and model is not None:
             model.regfactor_info_ = {"command": self.command, **(info or {})}
             self.outputs.write(self.files["model"], lambda p: save(model, p))
@@ -165,13 +169,9 @@ class Job:
     @property
     def command_line(self) -> str:
         """The command as it was typed."""
-        if _typed(self.command):
+        if self.command in sys.argv[1:]:
             return "regfactor " + shlex.join(sys.argv[1:])
         return f"regfactor {self.command}"
-
-
-def _typed(command: str) -> bool:
-    return command in sys.argv[1:]
 
 
 @contextlib.contextmanager
@@ -242,10 +242,6 @@ def write_frame(frame: Any, path: Path, parquet: bool, separator: str = ",") -> 
         frame.to_parquet(path, index=False)
     else:
         frame.to_csv(path, sep=separator, index=False, encoding="utf-8", lineterminator="\n")
-
-
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
 
 
 def _empty_rows(data: Sequence[Any]) -> list[int]:

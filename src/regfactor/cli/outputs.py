@@ -13,7 +13,7 @@ from pathlib import Path
 
 from regfactor.cli.errors import BadInput
 
-Writer = Callable[[Path], None]
+Writer = Callable[[Path], object]
 # remedies
 ELSEWHERE = "name another folder by --out"
 RENAMED = "give --save another name"

@@ -29,7 +29,7 @@ from regfactor.fitting.clustering import (
 )
 from regfactor.fitting.kernel_blocks import KernelRows, check_labels, kernel_rows, origin_of
 from regfactor.fitting.parameters import AUTO, COUNT, RUN_CONSTRAINTS, parametrized
-from regfactor.kernels import as_kernel, is_pairwise, takes_sparse
+from regfactor.kernels import as_kernel, tag_kernel
 from regfactor.losses.distances import Divergence, Mahalanobis, SquaredDistance
 from regfactor.losses.divergences import as_divergence
 from regfactor.problems.clusters import ClusterPoint, Clusters
@@ -415,8 +415,7 @@ class BregmanKMeans(
     def __sklearn_tags__(self) -> Tags:
         """Return tags: sparse tables, a precomputed kernel, numbers that are not negative."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = takes_sparse(self.kernel)
-        tags.input_tags.pairwise = is_pairwise(self.kernel)
+        tag_kernel(tags, self.kernel)
         tags.input_tags.positive_only = is_non_negative(self.divergence)
         tags.input_tags.allow_nan = takes_missing(self.divergence, self.kernel)
         return tags

@@ -33,7 +33,7 @@ from regfactor.fitting.kernel_blocks import (
     kernel_rows,
 )
 from regfactor.fitting.parameters import AUTO, COUNT, RUN_CONSTRAINTS, parametrized
-from regfactor.kernels import Precomputed, as_kernel, is_pairwise, takes_sparse
+from regfactor.kernels import Precomputed, as_kernel, is_pairwise, tag_kernel
 from regfactor.losses.distances import Divergence, SquaredDistance
 from regfactor.losses.divergences import as_divergence
 from regfactor.problems.clusters import ClusterPoint, Clusters
@@ -268,8 +268,7 @@ class BregmanNormalizedCut(ClusterMixin, ClusterEstimator):
     def __sklearn_tags__(self) -> Tags:
         """Return tags: sparse or square tables, numbers that are not negative."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = is_pairwise(self.affinity)
-        tags.input_tags.sparse = takes_sparse(self.affinity)
+        tag_kernel(tags, self.affinity)
         tags.input_tags.positive_only = is_non_negative(self.divergence)
         return tags
 

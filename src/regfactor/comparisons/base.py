@@ -16,7 +16,7 @@ from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array
 from regfactor.fitting.base import all_or_nothing
 from regfactor.fitting.inputs import validated
-from regfactor.kernels import Kernel, as_kernel, is_pairwise, takes_sparse
+from regfactor.kernels import Kernel, as_kernel, is_pairwise, tag_kernel
 
 
 class KernelMachine(BaseEstimator, abc.ABC):
@@ -111,7 +111,6 @@ class KernelMachine(BaseEstimator, abc.ABC):
     def __sklearn_tags__(self) -> Tags:
         """Return the tags: sparse input if the kernel takes it, pairwise if it is precomputed."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = takes_sparse(self.kernel)
-        tags.input_tags.pairwise = is_pairwise(self.kernel)
+        tag_kernel(tags, self.kernel)
         tags.target_tags.required = True
         return tags

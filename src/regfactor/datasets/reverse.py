@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 
 from regfactor.core.params import Array, choose
@@ -25,7 +26,7 @@ DISTRIBUTIONS: dict[str, Callable[[Random, tuple[int, int]], Array]] = {
     "absolute": lambda random, size: np.abs(random.standard_normal(size)),
     "lognormal": lambda random, size: np.exp(2 * random.standard_normal(size)),
     "uniform": lambda random, size: random.uniform(size=size),
-    "simplex": lambda random, size: _rows_to_one(random.uniform(size=size)),
+    "simplex": lambda random, size: normalize(random.uniform(size=size), "l1"),
 }
 NOISE_IN = {"mean": True, "data": False}
 
@@ -216,7 +217,3 @@ def _inverse(potential: Potential, mean: Array, remedy: str) -> Array:
         f"{type(potential).__name__.lower()} needs means inside {potential.range}; they reach from "
         f"{mean.min():.3g} to {mean.max():.3g}. {remedy}"
     )
-
-
-def _rows_to_one(A: Array) -> Array:
-    return A / A.sum(axis=1, keepdims=True)

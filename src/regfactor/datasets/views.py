@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 
 from regfactor.core.params import Array, require_count, require_not_negative
@@ -67,7 +68,7 @@ def make_two_view(
     require_not_negative(make_two_view, outliers=outliers, magnitude=magnitude, noise=noise)
     random = check_random_state(random_state)
     Phi = random.standard_normal((n_samples, rank))
-    clean = [Phi @ _unit_rows(random.standard_normal((rank, d))) for d in n_features]
+    clean = [Phi @ normalize(random.standard_normal((rank, d))) for d in n_features]
     largest = magnitude * max(float(np.abs(view).max()) for view in clean)
     noisy = []
     for view in clean:
@@ -119,7 +120,3 @@ def make_low_rank_labels(
     partial = y.copy()
     partial[random.permutation(n_samples)[round(labeled * n_samples) :]] = -1
     return LowRankLabels(X, y, partial, clean)
-
-
-def _unit_rows(C: Array) -> Array:
-    return C / np.linalg.norm(C, axis=1, keepdims=True)

@@ -58,12 +58,8 @@ class ViewUnits:
         divisor = self.divisor.astype(table.dtype)
         if not is_sparse(table):
             return table / divisor
-        return _with_entries(table, table.data / divisor[table.indices])
-
-
-def _with_entries(table: Any, data: Array) -> Any:
-    """Return a sparse table with other numbers in the same places."""
-    return scipy.sparse.csr_array((data, table.indices, table.indptr), table.shape)
+        data = table.data / divisor[table.indices]
+        return scipy.sparse.csr_array((data, table.indices, table.indptr), table.shape)
 
 
 def is_vector(y: Any) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from sklearn.utils import Tags
+
 from regfactor.core.params import choose, is_option
 from regfactor.kernels.base import Kernel
 from regfactor.kernels.pointwise import Custom, Gaussian, Linear, Polynomial, Precomputed
@@ -70,6 +72,12 @@ def is_pairwise(kernel: Any) -> bool:
 def takes_sparse(kernel: Any) -> bool:
     """Whether a kernel, by name or as a part, takes sparse tables."""
     return not isinstance(kernel, FromDistances | FromGraph)
+
+
+def tag_kernel(tags: Tags, kernel: Any) -> None:
+    """Set the tags of an estimator on a kernel: sparse tables, and tables of kernel values."""
+    tags.input_tags.sparse = takes_sparse(kernel)
+    tags.input_tags.pairwise = is_pairwise(kernel)
 
 
 __all__ = [

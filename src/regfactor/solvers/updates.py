@@ -46,7 +46,13 @@ def update_codes(
             return _non_negative(side, Phi.T, steps, clock).T
     if penalty.ridge is not None and data.unbounded and not data.rowwise:
         return newton_rows(data, Phi, C, penalty, alpha, clock)
-    block = FactorBlock(lambda A: A @ C, lambda G: G @ C.T, data.row_values, data.inside, _sum_rows)
+    block = FactorBlock(
+        lambda A: A @ C,
+        lambda G: G @ C.T,
+        data.row_values,
+        data.inside,
+        lambda A: A.sum(axis=1),
+    )
     curvature = _curvature(data, Phi @ C, C)
     prox = _require_prox(penalty)
     return proximal_steps(block, data, Phi, prox, alpha, curvature, steps, clock)
@@ -250,10 +256,6 @@ def _ridge_regression(X: Array, C: Array, ridge: Array) -> Array:
     """Return the (shortest) rows of codes that minimize |X - Phi C|^2 / 2 + ridge."""
     gram = C @ C.T + np.diag(ridge)
     return np.asarray((np.linalg.pinv(gram, hermitian=True) @ (C @ X.T)).T, X.dtype)
-
-
-def _sum_rows(A: Array) -> Array:
-    return A.sum(axis=1)
 
 
 def _part_costs(penalty: Penalty, A: Array, parts: int) -> Array:

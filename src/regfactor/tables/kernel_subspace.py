@@ -20,7 +20,7 @@ from regfactor.fitting.base import Choice, Estimator, Run, Transformer
 from regfactor.fitting.inputs import validated, weights_of_all_rows
 from regfactor.fitting.kernel_blocks import check_symmetric, less_origin, origin_of
 from regfactor.fitting.parameters import COUNT, parametrized
-from regfactor.kernels import Kernel, as_kernel, is_pairwise, takes_sparse
+from regfactor.kernels import Kernel, as_kernel, tag_kernel
 from regfactor.problems.base import Problem
 from regfactor.solvers.base import Solver
 
@@ -259,8 +259,7 @@ class KernelSubspace(ClassNamePrefixFeaturesOutMixin, Transformer, Estimator):
     def __sklearn_tags__(self) -> Tags:
         """Declare sparse tables and kernel matrices where the kernel accepts them."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = takes_sparse(self.kernel)
-        tags.input_tags.pairwise = is_pairwise(self.kernel)
+        tag_kernel(tags, self.kernel)
         return tags
 
 

@@ -33,7 +33,7 @@ from regfactor.fitting.parameters import (
     RUN_CONSTRAINTS,
     parametrized,
 )
-from regfactor.kernels import as_kernel, is_pairwise, takes_sparse
+from regfactor.kernels import as_kernel, tag_kernel
 from regfactor.labels.expectation.annealing import Annealing
 from regfactor.labels.expectation.balance_offsets import matching_offsets
 from regfactor.labels.expectation.inputs import (
@@ -381,7 +381,8 @@ class ExpectationSVC(ClassifierMixin, Estimator):
         self.classes_ = labels.classes
         winners = most_likely(F)
         self.transduction_ = labels.classes[np.where(labels.labeled, labels.codes, winners)]
-        P = np.where(labels.labeled[:, None], labels.one_hot(), self._posterior(F))
+        posterior = by_class(probabilities(self._margin.advantage(F)))
+        P = np.where(labels.labeled[:, None], labels.one_hot(), posterior)
         P[free] = by_class(point.labels)
         self.label_distributions_ = P.astype(table.dtype)
         self.constraints_ = stated.constraints
@@ -430,9 +431,6 @@ class ExpectationSVC(ClassifierMixin, Estimator):
         else:
             h = self._landmarks.times(X, self._coef)
         return h + self._offset
-
-    def _posterior(self, F: Array) -> Array:
-        return by_class(probabilities(self._margin.advantage(F)))
 
     def _scores(self, X: Any) -> tuple[Array, Any]:
         check_is_fitted(self)
@@ -494,8 +492,7 @@ class ExpectationSVC(ClassifierMixin, Estimator):
     def __sklearn_tags__(self) -> Tags:
         """Declare whether sparse tables are accepted, and whether the kernel is precomputed."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = takes_sparse(self.kernel)
-        tags.input_tags.pairwise = is_pairwise(self.kernel)
+        tag_kernel(tags, self.kernel)
         return tags
 
 

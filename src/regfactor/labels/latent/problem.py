@@ -127,10 +127,6 @@ class SNF(Problem[LatentPoint]):
         if self.basis is not None:
             # Latent rows follow completed entries, and both could grow without bound.
             X = np.clip(X, self.inputs.min(axis=0), self.inputs.max(axis=0))
-        return self.with_inputs(X)
-
-    def with_inputs(self, X: Array) -> SNF:
-        """Return the problem with other inputs."""
         return replace(self, views=(replace(self.views[0], targets=X), *self.views[1:]))
 
     def start(self, random: Any) -> LatentPoint:

@@ -33,7 +33,7 @@ from regfactor.fitting.inputs import row_weights, validated
 from regfactor.fitting.kernel_blocks import ImplicitCenters, KernelRows, degrees_of, kernel_rows
 from regfactor.fitting.labels import Labels, encode_labels, labels_of_rows
 from regfactor.fitting.parameters import NON_NEGATIVE, POSITIVE, RUN_CONSTRAINTS, parametrized
-from regfactor.kernels import as_kernel, is_pairwise, takes_sparse
+from regfactor.kernels import as_kernel, tag_kernel
 from regfactor.labels.reverse.assignment import (
     ClassCenters,
     KernelFeatures,
@@ -560,8 +560,7 @@ class ReverseClassifier(ClassifierMixin, Estimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         if self.kernel is not None:
-            tags.input_tags.sparse = takes_sparse(self.kernel)
-            tags.input_tags.pairwise = is_pairwise(self.kernel)
+            tag_kernel(tags, self.kernel)
         return tags
 
 

@@ -216,7 +216,7 @@ class ReverseRegressor(TransferRegressor):
                 inputs = replace(inputs, alpha=select_forward_alpha(inputs, run.clock))
             self.alpha_ = inputs.alpha
             status = self._fit_forward(problem, Z, inputs, run)
-        predicted = self._forward_targets(inputs, Z)
+        predicted = self._predicted(inputs.table).reshape(Z.shape)
         self.transduction_ = inputs.targets.completed(predicted, inputs.X.dtype)
         if solution.status.converged and not status.converged:
             return replace(solution, status=status)
@@ -249,10 +249,6 @@ class ReverseRegressor(TransferRegressor):
         self.components_ = U.astype(inputs.X.dtype)
         self.offset_ = offset.astype(inputs.X.dtype)
         return Z
-
-    def _forward_targets(self, inputs: RegressionInputs, Z: Array) -> Array:
-        """Return the targets of all training rows by the forward model, in the shape of Z."""
-        return self._predicted(inputs.table).reshape(Z.shape)
 
     def _fit_readout(
         self,
