@@ -89,6 +89,10 @@ class ArmaState(BankState):
         gaps = np.where(observed.any(axis=0), ending, self.trailing_gaps + len(rows))
         return ArmaState(model, gaps)
 
+    def coefficient_growth(self, horizon: int, inputs: Array) -> Array:
+        """Return zeros: the coefficients are taken for known."""
+        return np.zeros((1, horizon, len(self.trailing_gaps)))
+
     def responses(self, horizon: int) -> Array:
         """Return the effects of an innovation on its own series."""
         psi = self.model.impulse_response(horizon - 1)

@@ -21,9 +21,11 @@ from regfactor.series.autoregression_design import (
 from regfactor.series.bank import BankFit, BankState, MemberPaths, SeriesTable, Units
 from regfactor.series.gap_filling import filled_gaps
 from regfactor.series.ridge_evidence import RidgePosterior
+from regfactor.series.rolling_origins import MANY_SERIES
 from regfactor.series.weights import temperature
 
 MAX_RESPONSE = 1e3
+MAX_SENSITIVITY = 1e6  # of a forecast to a coefficient, in units
 MAX_ELEMENTS = 5_000_000  # of the matrices that are factorized at once
 
 
@@ -113,6 +115,10 @@ class Block:
     priors : Priors
     coefficients : array of shape (n_origins, n_series, n_members, n_regressors)
     log_evidence, variances : array of shape (n_origins, n_series, n_members)
+    gram : array of shape (n_series, n_regressors, n_regressors)
+        Products of regressors over all rows.
+    deviations : array of shape (n_series, n_members, n_regressors)
+        Of the prior.
     """
 
     design: Design
@@ -120,6 +126,8 @@ class Block:
     coefficients: Array
     log_evidence: Array
     variances: Array
+    gram: Array
+    deviations: Array
 
     @property
     def polynomials(self) -> Array:
@@ -254,6 +262,8 @@ def fitted_blocks(
                     posterior.coefficients[..., 0],
                     evidence[..., 0],
                     posterior.variances(rows)[..., 0],
+                    part.gram[-1],
+                    deviations,
                 )
             )
     return blocks
@@ -327,6 +337,38 @@ class LagModel:
     polynomials: Array  # (n_series, n_members, n_lags)
     coefficients: Array  # of inputs and other series, (n_series, n_members, n)
     with_others: bool
+    gram: Array  # of regressors, (n_series, n_regressors, n_regressors)
+    deviations: Array  # of the prior, (n_series, n_members, n_regressors)
+
+    def coefficient_growth(self, path: Array, past: Array, regressors: Array) -> Array:
+        """Return error variances by estimated coefficients, (n_series, n_members, horizon).
+
+        J' S (S D'D S + I)^-1 S J for the sensitivities J of a path to the coefficients: these are
+        the regressors along the path, carried on by the lags.
+
+        Parameters
+        ----------
+        path : array of shape (n_series, n_members, horizon)
+        past : array of shape (n_series, 1, n_lags)
+            The last value first.
+        regressors : array of shape (horizon, n)
+            Inputs and other series.
+        """
+        n_lags = self.polynomials.shape[-1]
+        before = np.broadcast_to(past[..., ::-1], (*path.shape[:2], n_lags))
+        extended = np.concatenate([before, path], axis=2)[..., :-1]
+        lags = np.lib.stride_tricks.sliding_window_view(extended, n_lags, axis=2)[..., ::-1]
+        own = lags @ self.design.own.combinations.T
+        given = np.broadcast_to(regressors, (*path.shape[:2], *regressors.shape))
+        along = np.concatenate([own, given], axis=3).swapaxes(2, 3)
+        sensitivities = iterate(self.polynomials[:, :, None], along, np.zeros(n_lags))
+        sensitivities = np.clip(sensitivities, -MAX_SENSITIVITY, MAX_SENSITIVITY)
+        right = self.deviations[..., None] * sensitivities
+        scaled = self.gram[:, None] * self.deviations[..., None] * self.deviations[..., None, :]
+        diagonal = np.arange(scaled.shape[-1])
+        scaled[..., diagonal, diagonal] += 1
+        solved = np.linalg.solve(scaled, right)
+        return np.asarray(np.einsum("smkh,smkh->smh", right, solved))
 
 
 @frozen
@@ -357,6 +399,8 @@ class AutoregressionState(BankState):
                     block.polynomials[-1],
                     block.coefficients[-1, :, :, block.design.n_own :],
                     block.with_others,
+                    block.gram,
+                    block.deviations,
                 )
             )
         own = [block for block in blocks if not block.with_others]
@@ -378,49 +422,73 @@ class AutoregressionState(BankState):
 
     def forecast(self, horizon: int, inputs: Array) -> MemberPaths:
         """Return the forecasts of the members."""
-        paths = self._standard_paths(horizon, inputs)
-        growth = self._growth(horizon)
-        variances = growth * self.variances[:, None, :]
+        paths = []
+        by_coefficients = []
+        average = self._average_path(horizon, inputs)
+        for model in self.models:
+            regressors = self._regressors(model, horizon, inputs, average)
+            path = self._path(model, regressors)
+            paths.append(path)
+            by_coefficients.append(self._coefficient_growth(model, path, regressors))
+        means = np.concatenate(paths, axis=1).transpose(1, 2, 0)
+        unknown = np.concatenate(by_coefficients, axis=1).transpose(1, 2, 0)
+        variances = (self._growth(horizon) + unknown) * self.variances[:, None, :]
         return MemberPaths(
-            self.units.restored(paths),
+            self.units.restored(means),
             np.square(self.units.scale) * variances,
         )
 
-    def _standard_paths(self, horizon: int, inputs: Array) -> Array:
-        """Return paths in units, of shape (n_members, horizon, n_series)."""
+    def coefficient_growth(self, horizon: int, inputs: Array) -> Array:
+        """Return the error variances that come from estimated coefficients."""
+        found = []
         average = self._average_path(horizon, inputs)
-        paths = [self._paths(model, horizon, inputs, average) for model in self.models]
-        return np.concatenate(paths)
+        for model in self.models:
+            regressors = self._regressors(model, horizon, inputs, average)
+            path = self._path(model, regressors)
+            found.append(self._coefficient_growth(model, path, regressors))
+        return np.asarray(np.concatenate(found, axis=1).transpose(1, 2, 0))
+
+    def _coefficient_growth(self, model: LagModel, path: Array, regressors: Array) -> Array:
+        """Return error variances by coefficients; zero for many series, whose errors are pooled."""
+        if len(path) > MANY_SERIES:
+            return np.zeros(path.shape)
+        return model.coefficient_growth(path, self._past(model), regressors)
 
     def _average_path(self, horizon: int, inputs: Array) -> Array:
         """Return the average of members without other series, of shape (horizon, n_series)."""
         unused = np.zeros((horizon, len(self.weights_of_paths)))
-        paths = [
-            self._paths(model, horizon, inputs, unused)
-            for model in self.models
-            if not model.with_others
-        ]
-        return np.einsum("mhs,sm->hs", np.concatenate(paths), self.weights_of_paths)
+        paths = []
+        for model in self.models:
+            if not model.with_others:
+                paths.append(self._path(model, self._regressors(model, horizon, inputs, unused)))
+        return np.einsum("smh,sm->hs", np.concatenate(paths, axis=1), self.weights_of_paths)
 
-    def _paths(
+    def _regressors(
         self,
         model: LagModel,
         horizon: int,
         inputs: Array,
         average: Array,
     ) -> Array:
-        """Return the paths of a block; members that see other series take their average path."""
+        """Return inputs and others' average paths in the next rows, of shape (horizon, n)."""
         design = model.design
         rows = self.time + np.arange(horizon)
         regressors = design.inputs(rows, inputs)
-        if model.with_others:
-            extended = np.concatenate([self.values, average])
-            lags = lagged(extended, design.lags_of_others, 1)[:, len(self.values) :]
-            regressors = np.concatenate([regressors, design.of_others(lags)], axis=1)
-        driven = np.einsum("hk,smk->smh", regressors, model.coefficients)
+        if not model.with_others:
+            return regressors
+        extended = np.concatenate([self.values, average])
+        lags = lagged(extended, design.lags_of_others, 1)[:, len(self.values) :]
+        return np.concatenate([regressors, design.of_others(lags)], axis=1)
+
+    def _past(self, model: LagModel) -> Array:
+        """Return the values that members look back to, of shape (n_series, 1, n_lags)."""
         n_lags = model.polynomials.shape[-1]
-        past = self.values[::-1][:n_lags].T[:, None]
-        return np.asarray(iterate(model.polynomials, driven, past).transpose(1, 2, 0))
+        return self.values[::-1][:n_lags].T[:, None]
+
+    def _path(self, model: LagModel, regressors: Array) -> Array:
+        """Return the paths of a block in units, of shape (n_series, n_members, horizon)."""
+        driven = np.einsum("hk,smk->smh", regressors, model.coefficients)
+        return iterate(model.polynomials, driven, self._past(model))
 
     def _growth(self, horizon: int) -> Array:
         """Return cumulated squared impulse responses, of shape (n_members, horizon, n_series).

@@ -11,6 +11,7 @@ from regfactor.core.params import Array, frozen
 from regfactor.series.rolling_origins import RollingOrigins
 
 N_WAVES = 12  # of a season that is too long for a value of its own at each phase
+SMOOTH_SEASON = 24  # from which on a season is composed of waves, short ones small by their prior
 LONG_SEASON = 24
 SMALLEST_UNIT = 1e-150  # of a series of zeros
 
@@ -28,12 +29,22 @@ class SeriesTable:
     season : int
         Number of rows after which a pattern repeats; 1 without a season.
     origins : RollingOrigins
+    given : array of shape (n_rows, n_series), optional
+        Values with those that models leave out, by which forecasts are judged; by default `values`.
     """
 
     values: Array
     inputs: Array
     season: int
     origins: RollingOrigins
+    given: Array | None = None
+
+    @property
+    def judged(self) -> Array:
+        """Values by which forecasts are judged."""
+        if self.given is None:
+            return self.values
+        return self.given
 
     @property
     def n_series(self) -> int:
@@ -118,7 +129,7 @@ def wave_deviations(season: int) -> Array:
     n_waves = min(N_WAVES, season // 2)
     order = np.arange(1, n_waves + 1)
     deviations = np.full(n_waves, 5.0)
-    if season > LONG_SEASON:
+    if season >= SMOOTH_SEASON:
         deviations = 5 / order**1.5
     sines = deviations[:-1] if season == 2 * n_waves else deviations
     return np.concatenate([deviations, sines])
@@ -155,6 +166,14 @@ class BankState(abc.ABC):
         """Return the effects of an innovation on its own series 0..horizon - 1 steps later.
 
         Their shape is (n_members, horizon, n_series).
+        """
+
+    @abc.abstractmethod
+    def coefficient_growth(self, horizon: int, inputs: Array) -> Array:
+        """Return the error variances that come from estimated coefficients.
+
+        They are in variances of innovations, of a shape that broadcasts to (n_members, horizon,
+        n_series).
         """
 
 

@@ -30,6 +30,7 @@ from regfactor.series.reading import as_series, check_level, require_at_least
 from regfactor.series.rolling_origins import RollingOrigins, default_horizon
 from regfactor.series.season_evidence import best_season, log_gains, longer_season, season_gains
 from regfactor.series.shapes import SeriesRows
+from regfactor.series.spikes import without_spikes
 from regfactor.series.times import Times
 
 AUTO = "auto"
@@ -162,6 +163,8 @@ class AutoForecaster(Estimator):
         The same of the average of all banks; NaN for series of fewer than 24 rows.
     factor_ : ndarray of shape (n_series,)
         By which deviations were multiplied to agree with errors of past forecasts.
+    spikes_ : ndarray of bool of shape (min(n_samples, 1000), n_series)
+        Which of the last rows hold a single value that stands out, and that models leave out.
     input_names_ : list of str
         Columns of exog and of the calendar.
     n_features_in_ : int
@@ -182,7 +185,9 @@ class AutoForecaster(Estimator):
     so that finding it is a ridge problem. An autoregression has the change of a series as its
     outcome, so that ridge shrinks to the random walk [2]_. Prior deviations are in units of the
     mean absolute change of a series. Missing values have no error; after a gap the gains are those
-    of the Kalman filter, and intervals are wider.
+    of the Kalman filter, and intervals are wider. Single values far from their neighbors are taken
+    for missing where a mixture of spikes and usual errors has the larger evidence; forecasts are
+    judged by all values.
 
     Intervals are those of Student's distribution with 6 degrees of freedom, of the variance within
     members, between members and between banks, multiplied by `factor_`. A mean of a series that is
@@ -326,7 +331,9 @@ class AutoForecaster(Estimator):
         else:
             logged = np.full(table.n_series, bool(self.log))
         self._scale = SeriesScale.of(table.values, logged)
-        chosen = SeriesTable(self._scale.modeled(table.values), given, season, origins)
+        modeled = self._scale.modeled(table.values)
+        cleaned = without_spikes(modeled, given, season)
+        chosen = SeriesTable(cleaned, given, season, origins, modeled)
         if gains:
             self.season_gains_ = gains
         return Choice(ForecastPool.of(chosen))
@@ -347,7 +354,8 @@ class AutoForecaster(Estimator):
         table = choice.problem.table
         pooled = PooledForecast.of(solution.point, table)
         self._pooled = pooled
-        self._values = table.values
+        self._values = table.judged
+        self.spikes_ = np.isnan(table.values) & ~np.isnan(table.judged)
         self._times = inputs.times
         self._times_fitted = inputs.times
         self._known = inputs.known
@@ -563,7 +571,9 @@ class AutoForecaster(Estimator):
         return self._labeled(self._given())
 
     def complete(self) -> Any:
-        """Return the last 1,000 rows of the series with missing values filled from both sides.
+        """Return the last 1,000 rows of the series with missing values filled.
+
+        A value is what is expected given all rows before and after it.
 
         The table is of the kind that the model was fitted to.
         """
@@ -635,6 +645,9 @@ class AutoForecaster(Estimator):
         n_logged = int(self.log_.sum())
         if n_logged:
             found.append(f"{n_logged} of {len(self.log_)} series are modeled by their logarithms.")
+        n_spikes = int(self.spikes_.sum())
+        if n_spikes:
+            found.append(f"{n_spikes} single values stand out, and are left out of the models.")
         errors = self.relative_error_[~np.isnan(self.relative_error_)]
         if len(errors) == 0:
             found.append("The series are too short to judge forecasts from their past.")

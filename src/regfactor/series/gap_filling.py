@@ -1,4 +1,8 @@
-"""Missing values of series, from both sides by exponential smoothing, with their variances."""
+"""Missing values of series by exponential smoothing, with their variances.
+
+A missing value is an unknown of its own next to the initial state: one-step errors are affine in
+both, so that its expectation given all rows before and after it has closed form.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,12 @@ import numpy as np
 from scipy.special import softmax
 
 from regfactor.core.params import Array, frozen
-from regfactor.series.bank import MemberPaths, SeriesTable, Units
-from regfactor.series.ridge_evidence import ridge_covariance
-from regfactor.series.rolling_origins import RollingOrigins
-from regfactor.series.season_evidence import few_groups
-from regfactor.series.smoothing_bank import SmoothingFit, SmoothingGroup, fit_group
+from regfactor.series.ridge_evidence import RidgePosterior, posterior_roots
+from regfactor.series.smoothing_bank import MAX_BUFFERED_ROWS, ErrorSums, SmoothingGroup
+from regfactor.series.smoothing_members import gap_gains, with_prior
 
+VALUE_DEVIATION = 1e3  # prior deviation of a missing value from its neighbors, in units
+MAX_CELLS = 40  # that are unknowns of one problem; the others are passed over meanwhile
 N_HIDING_ROUNDS = 3
 HIDDEN_EVERY = 10
 MIN_KEPT_LENGTHS = 4  # a hidden block and three times as many cells that stay
@@ -28,15 +32,6 @@ class FilledSeries:
     variances: Array
 
 
-@frozen
-class OneSide:
-    """Predictions of missing values from one side: means, error variances, noise in these."""
-
-    means: Array
-    variances: Array
-    noise: Array
-
-
 def filled_gaps(values: Array, season: int) -> FilledSeries:
     """Return series whose missing values are predicted from both sides.
 
@@ -48,15 +43,15 @@ def filled_gaps(values: Array, season: int) -> FilledSeries:
     """
     means = values.copy()
     variances = np.zeros(values.shape)
+    groups = gap_groups(season)
     for series in np.flatnonzero(np.isnan(values).any(axis=0)):
         column = values[:, series]
         missing = np.flatnonzero(np.isnan(column))
-        before = _from_left(column, season)
-        after = _from_left(column[::-1], season)
-        turned = OneSide(after.means[::-1], after.variances[::-1], after.noise[::-1])
-        filled, unknown = _combined(before, turned)
-        means[missing, series] = filled[missing]
-        variances[missing, series] = unknown[missing]
+        n_parts = -(-len(missing) // MAX_CELLS)
+        for cells in np.array_split(missing, n_parts):
+            found = filled_cells(column, cells, groups)
+            means[cells, series] = found.means
+            variances[cells, series] = found.variances
     return FilledSeries(means, variances)
 
 
@@ -109,76 +104,77 @@ def _hidden_factor(values: Array, season: int, length: int) -> Array:
     return np.sqrt(squared)
 
 
-def _combined(before: OneSide, after: OneSide) -> tuple[Array, Array]:
-    """Weigh both sides by the precision of the state; the noise of an observation is in both."""
-    tiny = 1e-9
-    of_before = np.maximum(before.variances - before.noise, tiny)
-    of_after = np.maximum(after.variances - after.noise, tiny)
-    precision = 1 / of_before + 1 / of_after
-    means = (before.means / of_before + after.means / of_after) / precision
-    noise = np.minimum(before.noise, after.noise)
-    return means, 1 / precision + noise
+def gap_groups(season: int) -> list[SmoothingGroup]:
+    """Return the members by which gaps are filled, without and with a season."""
+    if season == 1:
+        (plain,) = with_prior([gap_gains(seasonal=False)])
+        return [SmoothingGroup(plain, 1)]
+    plain, seasonal = with_prior([gap_gains(seasonal=False), gap_gains(seasonal=True)])
+    return [SmoothingGroup(plain, 1), SmoothingGroup(seasonal, season)]
 
 
-def _from_left(column: Array, season: int) -> OneSide:
-    """Return predictions of all missing values of a series from the rows before.
-
-    Rows before the first observed value have an unbounded variance.
-    """
-    n_rows = len(column)
-    values = column[:, None]
-    missing = np.isnan(column)
-    origins = RollingOrigins(np.array([n_rows]), 1)
-    table = SeriesTable(values, np.zeros((n_rows, 0)), season, origins)
-    units = Units(np.zeros(1), np.ones(1))
-    groups = few_groups(season)
-    fits = [fit_group(group, table, units) for group in groups]
+def filled_cells(column: Array, cells: Array, groups: list[SmoothingGroup]) -> FilledSeries:
+    """Return means and variances of some missing cells of a series, averaged over members."""
+    known = np.flatnonzero(~np.isnan(column))
+    guesses = np.interp(cells, known, column[known])
+    fits = [fit_cells(group, column, cells, guesses) for group in groups]
     scores = [
-        fit.log_evidence[-1, :, 0] + group.gains.log_prior
-        for fit, group in zip(fits, groups, strict=True)
+        fit.log_evidence + group.gains.log_prior for fit, group in zip(fits, groups, strict=True)
     ]
     weights = softmax(np.concatenate(scores))
-    means = np.zeros(n_rows)
-    squares = np.zeros(n_rows)
-    noise = np.zeros(n_rows)
-    start = 0
-    for fit, group in zip(fits, groups, strict=True):
-        share = weights[start : start + len(group.gains)]
-        start += len(group.gains)
-        run = _gap_predictions(fit, group, column)
-        variance = fit.variances[-1, :, 0]
-        means += share @ run.means
-        squares += share @ (np.square(run.means) + variance[:, None] * run.variances)
-        noise += share @ (variance * (1 - group.gains.level))
-    variances = squares - np.square(means)
-    first = int(np.argmax(~missing))
-    variances[:first] = np.inf
-    return OneSide(means, variances, noise)
+    means = np.concatenate([fit.means for fit in fits])
+    variances = np.concatenate([fit.variances for fit in fits])
+    mean = weights @ means
+    return FilledSeries(mean, weights @ (variances + np.square(means - mean)))
 
 
-def _gap_predictions(fit: SmoothingFit, group: SmoothingGroup, column: Array) -> MemberPaths:
-    """Return means and variances of missing values, of shape (n_members, n_rows).
+@frozen
+class CellFit:
+    """Members of a group: log evidence, and means and variances of cells, (n_members, n_cells)."""
 
-    Variances are in those of innovations, and include what is not known of the initial state.
+    log_evidence: Array
+    means: Array
+    variances: Array
+
+
+def fit_cells(
+    group: SmoothingGroup,
+    column: Array,
+    cells: Array,
+    guesses: Array,
+) -> CellFit:
+    """Return the posterior of missing cells under each member; other gaps are passed over.
+
+    A cell is its guess plus an unknown. Unknowns have so wide a prior that the rows of the cells
+    tell nothing, and only the observed rows are counted in the evidence.
     """
     n_free = group.n_free
-    unknown = ridge_covariance(fit.gram, group.deviations(0))
-    smoother = group.start(n_free + 1)
-    row = np.zeros(n_free + 1)
-    means = np.zeros((len(group.gains), len(column)))
-    variances = np.ones(means.shape)
-    first = int(np.argmax(~np.isnan(column)))
-    for time in range(first, len(column)):
-        if np.isnan(column[time]):
-            ahead = smoother.forecast(time, 1)[:, 0]
-            by_state = ahead[:, :n_free]
-            means[:, time] = ahead[:, n_free] + np.einsum(
-                "mk,mk->m", by_state, fit.initial[:, :, 0]
-            )
-            of_state = np.einsum("mk,mkl,ml->m", by_state, unknown, by_state)
-            variances[:, time] = smoother.error_variance() + of_state
-            smoother.skip()
-        else:
-            row[n_free] = column[time]
-            smoother.advance(row, time)
-    return MemberPaths(means, variances)
+    n_unknowns = n_free + len(cells)
+    columns = np.zeros((len(column), n_unknowns + 1))
+    columns[cells, n_free + np.arange(len(cells))] = 1
+    columns[:, -1] = column
+    columns[cells, -1] = guesses
+    usable = ~np.isnan(columns[:, -1])
+    deviations = np.concatenate(
+        [group.deviations(0), np.full((len(group.gains), len(cells)), VALUE_DEVIATION)], axis=1
+    )
+    smoother = group.start(n_unknowns + 1)
+    sums = ErrorSums.zeros(len(group.gains), n_unknowns + 1)
+    for first in range(0, len(column), MAX_BUFFERED_ROWS):
+        last = min(first + MAX_BUFFERED_ROWS, len(column))
+        sums = sums.after(smoother, columns, usable, range(first, last))
+    posterior = sums.posterior(n_unknowns, deviations)
+    n_rows = int((~np.isnan(column)).sum())
+    roots = posterior_roots(sums.products[:, :n_unknowns, :n_unknowns], deviations)
+    spread = np.square(roots[:, n_free:]).sum(axis=2)
+    return CellFit(
+        _log_evidence(posterior, sums, n_rows),
+        guesses + posterior.coefficients[:, n_free:, 0],
+        posterior.variances(n_rows) * spread,
+    )
+
+
+def _log_evidence(posterior: RidgePosterior, sums: ErrorSums, n_rows: int) -> Array:
+    """Return the log evidence of the observed rows, of shape (n_members,)."""
+    evidence = posterior.log_evidence(n_rows, np.zeros(1))[:, 0]
+    return np.asarray(evidence - sums.log_volume / 2)

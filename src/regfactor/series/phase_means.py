@@ -1,9 +1,11 @@
-"""Seasons whose phases differ in their mean changes, by an F test."""
+"""Seasons whose phases differ in their changes, by an F test of normal scores."""
 
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import ndtri
 from scipy.stats import f as f_distribution
+from scipy.stats import rankdata
 
 from regfactor.core.params import Array, frozen
 from regfactor.series.bank import LONG_SEASON
@@ -15,12 +17,12 @@ MIN_LONG_SEASONS = 4
 
 
 def promising_seasons(values: Array) -> list[int]:
-    """Return the seasons whose phases differ in their mean changes, the clearest first.
+    """Return the seasons whose phases differ in their changes, the clearest first.
 
     A season that no F test sees (F < 1 in all series) has no evidence either, and is not fitted.
     """
     n_rows = len(values)
-    changes = np.diff(values, axis=0)
+    changes = normal_scores(np.diff(values, axis=0))
     found = []
     for season in SEASONS:
         least = MIN_LONG_SEASONS if season > LONG_SEASON else MIN_SEASONS
@@ -32,6 +34,15 @@ def promising_seasons(values: Array) -> list[int]:
         if best < 0:
             found.append((best, season))
     return [season for _, season in sorted(found)[:MAX_CANDIDATES]]
+
+
+def normal_scores(changes: Array) -> Array:
+    """Return normal quantiles of the ranks of each column, in which a few spikes count little."""
+    scores = np.full(changes.shape, np.nan)
+    for column, own in zip(changes.T, scores.T, strict=True):
+        known = ~np.isnan(column)
+        own[known] = ndtri((rankdata(column[known]) - 0.5) / max(known.sum(), 1))
+    return scores
 
 
 def log_p_value(changes: Array, season: int, shorter: int = 1) -> float:

@@ -14,6 +14,7 @@ from regfactor.problems.pool import Pool
 from regfactor.series.arma_bank import ArmaBank, has_arma
 from regfactor.series.autoregression_bank import AutoregressionBank
 from regfactor.series.bank import BankFit, SeriesTable, mean_change
+from regfactor.series.rolling_origins import RollingOrigins
 from regfactor.series.smoothing_bank import SmoothingBank
 from regfactor.series.weights import PastErrors, bank_shares, member_weights
 
@@ -96,7 +97,7 @@ class PooledForecast:
             return PooledForecast.of(judged, table).joined(partners)
         origins = table.origins
         units = mean_change(table.values)
-        truth = origins.following(table.values)
+        truth = origins.following(table.judged)
         weights = [member_weights(fit, truth, origins, units) for fit in fits]
         banks = [
             WeightedBank(fit.name, fit.assumes, fit.state, own[-1], fit.variances[-1])
@@ -124,17 +125,21 @@ class PooledForecast:
             return pooled
         mean = np.einsum("obhs,obs->ohs", paths, shares[:-1])
         variance = np.zeros(mean.shape)
+        recent = table.inputs[-origins.horizon :]
+        # coefficients were less certain at earlier origins, in inverse proportion to the rows
+        fewer = (origins.n_rows / origins.rows[:-1])[:, None, None, None]
         for b, (fit, own) in enumerate(zip(fits, weights, strict=True)):
             growth = np.cumsum(np.square(fit.state.responses(origins.horizon)), axis=1)
+            unknown = fit.state.coefficient_growth(origins.horizon, recent)
             spread = np.square(fit.paths - paths[:, b, None])
-            spread += fit.variances[:-1, :, None] * growth
+            spread += fit.variances[:-1, :, None] * (growth + fewer * unknown)
             within = np.einsum("omhs,oms->ohs", spread, own[:-1])
             between = np.square(paths[:, b] - mean)
             variance += shares[:-1, b, None] * (within + between)
         residuals = truth[:-1] - mean
         return replace(
             pooled,
-            factor=calibration_factor(residuals, variance),
+            factor=calibration_factor(residuals, variance, origins),
             errors=past_errors(table, paths, mean, truth),
             correlation=residual_correlation(residuals[1:, 0], variance[1:, 0]),
         )
@@ -210,10 +215,11 @@ class PooledForecast:
         return replace(self, banks=banks, trailing_gaps=gaps)
 
 
-def calibration_factor(residuals: Array, variances: Array) -> Array:
+def calibration_factor(residuals: Array, variances: Array, origins: RollingOrigins) -> Array:
     """Return factors of deviations by which they agree with residuals from past origins.
 
-    The first origin is left out, since shares are not known there.
+    The first origin is left out, since shares are not known there. Origins that are nearer to each
+    other than the horizon share rows, and count for less.
     """
     squares = np.square(residuals[1:]) / np.maximum(variances[1:], 1e-300)
     known = ~np.isnan(squares)
@@ -228,7 +234,9 @@ def calibration_factor(residuals: Array, variances: Array) -> Array:
     enough = n_origins >= MIN_CALIBRATION_ORIGINS
     pooled = ratio[enough].mean()
     ratio = np.where(enough, (ratio + pooled) / 2, pooled)
-    adjusted = (PRIOR_ORIGINS + n_origins * ratio) / (PRIOR_ORIGINS + n_origins)
+    distance = np.diff(origins.rows[:-1]).mean()
+    counted = n_origins * min(1, distance / origins.horizon)
+    adjusted = (PRIOR_ORIGINS + counted * ratio) / (PRIOR_ORIGINS + counted)
     return np.minimum(MAX_FACTOR, np.sqrt(adjusted))
 
 
@@ -236,7 +244,7 @@ def past_errors(table: SeriesTable, paths: Array, mean: Array, truth: Array) -> 
     """Return mean squared errors of banks, of their average and of the last value."""
     origins = table.origins
     past = np.arange(len(origins.rows) - 1)
-    last = last_values(table.values, origins.rows[:-1])
+    last = last_values(table.judged, origins.rows[:-1])
     naive = np.broadcast_to(last[:, None], mean.shape)
     every = np.concatenate([paths, mean[:, None], naive[:, None]], axis=1)
     errors = PastErrors(every, truth[:-1], origins)

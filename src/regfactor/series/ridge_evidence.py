@@ -58,10 +58,13 @@ class RidgePosterior:
         return (self.squares + PRIOR_WEIGHT) / (n_rows + PRIOR_WEIGHT)
 
 
-def ridge_covariance(gram: Array, deviations: Array) -> Array:
-    """Return the posterior covariance S (S D'D S + I)^-1 S, in variances of innovations."""
+def posterior_roots(gram: Array, deviations: Array) -> Array:
+    """Return R with R R' = S (S D'D S + I)^-1 S, the posterior covariance.
+
+    It is in variances of innovations.
+    """
     scaled = gram * deviations[..., :, None] * deviations[..., None, :]
     diagonal = np.arange(scaled.shape[-1])
     scaled[..., diagonal, diagonal] += 1
-    inverse = np.linalg.inv(scaled)
-    return np.asarray(inverse * deviations[..., :, None] * deviations[..., None, :])
+    inverse = np.linalg.inv(np.linalg.cholesky(scaled))
+    return np.asarray(deviations[..., :, None] * np.swapaxes(inverse, -1, -2))

@@ -7,7 +7,12 @@ from scipy.special import logsumexp
 
 from regfactor.core.params import Array
 from regfactor.series.bank import LONG_SEASON, SeriesTable, further_waves
-from regfactor.series.phase_means import MIN_SEASONS, log_p_value, promising_seasons
+from regfactor.series.phase_means import (
+    MIN_SEASONS,
+    log_p_value,
+    normal_scores,
+    promising_seasons,
+)
 from regfactor.series.rolling_origins import RollingOrigins
 from regfactor.series.smoothing_bank import SmoothingGroup, fit_smoothing
 from regfactor.series.smoothing_members import few_gains, with_prior
@@ -48,7 +53,7 @@ def best_season(gains: dict[int, float], values: Array) -> int:
         if gain > max(largest, least):
             largest = gain
             found = season
-    changes = np.diff(values, axis=0)
+    changes = normal_scores(np.diff(values, axis=0))
     for shorter in sorted(gains):
         if gains[shorter] > 0 and shorter < found and found % shorter == 0:
             p_values = [log_p_value(column, found, shorter) for column in changes.T]

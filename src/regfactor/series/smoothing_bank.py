@@ -12,7 +12,7 @@ import numpy as np
 
 from regfactor.core.params import Array, frozen
 from regfactor.series.bank import (
-    LONG_SEASON,
+    SMOOTH_SEASON,
     BankFit,
     BankState,
     MemberPaths,
@@ -21,7 +21,7 @@ from regfactor.series.bank import (
     season_waves,
     wave_deviations,
 )
-from regfactor.series.ridge_evidence import RidgePosterior
+from regfactor.series.ridge_evidence import RidgePosterior, posterior_roots
 from regfactor.series.smoothing_filter import SmoothingFilter
 from regfactor.series.smoothing_members import Gains, all_gains, with_prior
 
@@ -51,14 +51,14 @@ class SmoothingGroup:
     @property
     def initial_seasons(self) -> Array:
         """Patterns of which the first season is composed, of shape (n_patterns, season)."""
-        if self.season <= LONG_SEASON:
+        if self.season < SMOOTH_SEASON:
             return np.eye(self.season)
         return season_waves(self.season, np.arange(self.season)).T
 
     def deviations(self, n_inputs: int) -> Array:
         """Return prior deviations, of shape (n_members, n_free + n_inputs)."""
         initial = [LEVEL_DEVIATION, SLOPE_DEVIATION]
-        if self.season > LONG_SEASON:
+        if self.season >= SMOOTH_SEASON:
             initial += list(wave_deviations(self.season))
         elif self.season > 1:
             initial += [SEASON_DEVIATION] * self.season
@@ -96,11 +96,13 @@ class SmoothingFit:
 class SmoothingState(BankState):
     """Members of one group after the last row, for series with the same missing rows.
 
-    The filter has a column for each series and, after them, one for each input.
+    The filter has a column for each series, then one for each input, then one for each direction
+    in which initial states and coefficients of inputs are unknown, of posterior deviation one.
     """
 
     filter: SmoothingFilter
     coefficients: Array  # of the inputs, (n_members, n_inputs, n_series)
+    unknown_coefficients: Array  # of the inputs in each direction, (n_members, n_inputs, n)
     variances: Array  # of innovations, (n_members, n_series)
     units: Units
     time: int
@@ -108,16 +110,31 @@ class SmoothingState(BankState):
     def forecast(self, horizon: int, inputs: Array) -> MemberPaths:
         """Return the forecasts of the members."""
         n_series = self.variances.shape[1]
+        n_inputs = inputs.shape[1]
         ahead = self.filter.forecast(self.time, horizon)
         means = ahead[:, :, :n_series]
-        if inputs.shape[1]:
-            means = means + (inputs + ahead[:, :, n_series:]) @ self.coefficients
-        growth = self._growth(horizon)
+        if n_inputs:
+            by_inputs = inputs + ahead[:, :, n_series : n_series + n_inputs]
+            means = means + by_inputs @ self.coefficients
+        unknown = self._unknown(ahead, inputs)
+        growth = self._growth(horizon) + unknown
         variances = growth[:, :, None] * self.variances[:, None, :]
         return MemberPaths(
             self.units.restored(means),
             np.square(self.units.scale) * variances,
         )
+
+    def _unknown(self, ahead: Array, inputs: Array) -> Array:
+        """Return error variances by initial states and coefficients of inputs, for each step."""
+        first = self.variances.shape[1] + inputs.shape[1]
+        directions = ahead[:, :, first:] + inputs @ self.unknown_coefficients
+        return np.asarray(np.square(directions).sum(axis=2))
+
+    def coefficient_growth(self, horizon: int, inputs: Array) -> Array:
+        """Return the error variances that come from estimated coefficients."""
+        ahead = self.filter.forecast(self.time, horizon)
+        unknown = self._unknown(ahead, inputs)
+        return np.repeat(unknown[:, :, None], self.variances.shape[1], axis=2)
 
     def _growth(self, horizon: int) -> Array:
         """Return error variances of each step, with what gaps left unknown of the state."""
@@ -134,7 +151,11 @@ class SmoothingState(BankState):
 
     def updated(self, rows: Array, inputs: Array) -> SmoothingState:
         """Return the state after more rows."""
-        table = np.concatenate([self.units.standardized(rows), -inputs], axis=1)
+        n_directions = self.unknown_coefficients.shape[2]
+        table = np.concatenate(
+            [self.units.standardized(rows), -inputs, np.zeros((len(rows), n_directions))],
+            axis=1,
+        )
         observed = ~np.isnan(rows[:, 0])
         advanced = self.filter.copy()
         for step, row in enumerate(table):
@@ -145,6 +166,7 @@ class SmoothingState(BankState):
         return SmoothingState(
             advanced,
             self.coefficients,
+            self.unknown_coefficients,
             self.variances,
             self.units,
             self.time + len(rows),
@@ -196,13 +218,15 @@ def fit_group(group: SmoothingGroup, table: SeriesTable, units: Units) -> Smooth
             paths.append(means)
     n_series = table.n_series
     shape = (0, len(group.gains), horizon, n_series)
+    gram = sums.products[:, :n_coefficients, :n_coefficients]
+    roots = posterior_roots(gram, deviations)
     return SmoothingFit(
         np.array(evidences),
         np.array(variances),
         np.array(paths).reshape(-1, *shape[1:]),
         posterior.coefficients[:, :n_free],
-        sums.products[:, :n_coefficients, :n_coefficients],
-        final_state(group, smoother, posterior.coefficients, variances[-1], units, known),
+        gram,
+        final_state(group, smoother, posterior.coefficients, roots, variances[-1], units, known),
     )
 
 
@@ -216,18 +240,24 @@ def final_state(
     group: SmoothingGroup,
     smoother: SmoothingFilter,
     coefficients: Array,
+    roots: Array,
     variances: Array,
     units: Units,
     time: int,
 ) -> SmoothingState:
-    """Return the states at the estimated initial states: columns of series, then of inputs."""
+    """Return the states at the estimated initial states.
+
+    Columns are those of the series, of the inputs, and of the directions that are unknown.
+    """
     n_free = group.n_free
     n_coefficients = coefficients.shape[1]
     initial = coefficients[:, :n_free]
 
     def combined(states: Array) -> Array:
         series = states[..., n_coefficients:] + states[..., :n_free] @ initial
-        return np.concatenate([series, states[..., n_free:n_coefficients]], axis=-1)
+        inputs = states[..., n_free:n_coefficients]
+        directions = states[..., :n_coefficients] @ roots
+        return np.concatenate([series, inputs, directions], axis=-1)
 
     merged = SmoothingFilter(
         group.gains,
@@ -237,7 +267,14 @@ def final_state(
     )
     merged.covariance = smoother.covariance
     merged.uncertain = smoother.uncertain
-    return SmoothingState(merged, coefficients[:, n_free:], variances, units, time)
+    return SmoothingState(
+        merged,
+        coefficients[:, n_free:],
+        roots[:, n_free:],
+        variances,
+        units,
+        time,
+    )
 
 
 @frozen
@@ -316,6 +353,14 @@ class SmoothingBankState(BankState):
             in_order(variances, self.columns),
         )
 
+    def coefficient_growth(self, horizon: int, inputs: Array) -> Array:
+        """Return the error variances that come from estimated coefficients."""
+        parts = [
+            np.concatenate([state.coefficient_growth(horizon, inputs) for state in group])
+            for group in self.states
+        ]
+        return in_order(parts, self.columns)
+
     def updated(self, rows: Array, inputs: Array) -> SmoothingBankState:
         """Return the states after more rows."""
         states = []
@@ -353,6 +398,7 @@ def only_series(state: SmoothingState, series: Array) -> SmoothingState:
     return SmoothingState(
         chosen,
         state.coefficients[:, :, series],
+        state.unknown_coefficients,
         state.variances[:, series],
         Units(state.units.center[series], state.units.scale[series]),
         state.time,

@@ -17,6 +17,8 @@ DAMPINGS = (0.85, 0.95, 1.0)
 SEASON_GAINS = (0.0, 0.05, 0.15, 0.35, 0.7)  # of what the level leaves
 FEW_LEVEL_GAINS = (0.05, 0.2, 0.5, 0.9)
 FEW_SEASON_GAINS = (0.0, 0.2)
+GAP_LEVEL_GAINS = (0.05, 0.2, 0.5, 1.0)
+GAP_SLOPES = ((0.03, 0.95), (0.1, 1.0), (0.3, 1.0), (0.8, 1.0))  # gain and damping
 
 
 @frozen
@@ -70,9 +72,20 @@ def all_gains(seasonal: bool) -> Gains:
 
 
 def few_gains(seasonal: bool) -> Gains:
-    """Return a small bank, by which seasons and logarithms are chosen and gaps are filled."""
+    """Return a small bank, by which seasons and logarithms are chosen."""
     plain: list[tuple[float, float, float]] = [(level, 0.0, 0.0) for level in FEW_LEVEL_GAINS]
     trended = [(level, 0.03, 0.95) for level in FEW_LEVEL_GAINS]
+    return _crossed(plain, trended, FEW_SEASON_GAINS if seasonal else None)
+
+
+def gap_gains(seasonal: bool) -> Gains:
+    """Return the bank by which gaps are filled, with slopes that may change as fast as levels."""
+    plain: list[tuple[float, float, float]] = [(level, 0.0, 0.0) for level in GAP_LEVEL_GAINS]
+    trended = [
+        (level, slope, damping)
+        for level, (slope, damping) in itertools.product(GAP_LEVEL_GAINS, GAP_SLOPES)
+        if slope <= level
+    ]
     return _crossed(plain, trended, FEW_SEASON_GAINS if seasonal else None)
 
 
