@@ -16,6 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.extmath import svd_flip
 
 from catalogue import frozen
+from regfactor.penalties import Free, Trace
+from regfactor.tables.factor_model import FactorModel
 from regfactor.views.correlation import CanonicalCorrelation
 from regfactor.views.pair import BLOCK_ROWS, SAMPLE_ROWS
 from regfactor.views.reduced_rank import ReducedRankRegression
@@ -629,3 +631,55 @@ def test_a_column_of_rounding_leaves_the_others_their_correlations():
         regression.coef_[:, :2], ReducedRankRegression(2, 0.0).fit(X, Y).coef_, rtol=1e-4
     )
     np.testing.assert_array_equal(regression.coef_[:, 2], 0)
+
+
+def whitened(X):
+    U, _, V = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)
+    return U @ V
+
+
+def shared_scores(X, Y, k):
+    """Sums of the canonical scores of both tables, which span the codes of whitened tables."""
+    scores = CanonicalCorrelation(k).fit(X, Y).transform(X, Y)
+    return sum(part / np.linalg.norm(part, axis=0) for part in scores)
+
+
+def angle(codes, scores):
+    assert codes.shape == scores.shape
+    return scipy.linalg.subspace_angles(codes, scores).max()
+
+
+def between(Z, k):
+    """A strength of the trace norm that leaves k components."""
+    return np.linalg.svd(Z, compute_uv=False)[k - 1 : k + 1].mean()
+
+
+@pytest.mark.parametrize("convex", [False, True], ids=["rank", "gauge"])
+def test_the_squared_loss_of_whitened_tables_is_canonical_correlation(convex):
+    X, Y = tables(shared=2)
+    Z = np.hstack([whitened(X), whitened(Y)])
+    parts = {"rank": 2, "on_codes": Free(), "on_components": Free()}
+    if convex:
+        parts = {"gauge": Trace(), "alpha": between(Z, 2)}
+    model = FactorModel("squared", **parts, tol=1e-10, max_iter=5000).fit(Z)
+    assert angle(model.codes_, shared_scores(X, Y, 2)) < 1e-6
+    plain = FactorModel("squared", **parts, tol=1e-10).fit(
+        np.hstack([X - X.mean(0), Y - Y.mean(0)])
+    )
+    assert plain.codes_.shape != (300, 2) or angle(plain.codes_, shared_scores(X, Y, 2)) > 0.05
+
+
+def test_bregman_canonical_correlation_of_small_numbers_is_that_of_the_squared_loss():
+    # every Bregman divergence is a square for small differences: F''(0) / 2 (z - x)^2
+    X, Y = tables(shared=2)
+    Z = np.hstack([whitened(X), whitened(Y)])
+    scores = shared_scores(X, Y, 2)
+    angles = []
+    for size in (10.0, 0.1):
+        P = 1 / (1 + np.exp(-size * Z))
+        model = FactorModel("logistic", on_codes=Free(), on_components=Free(), rank=2, tol=1e-9)
+        angles.append(angle(model.fit(P).codes_, scores))
+    assert angles[1] < 1e-3
+    assert angles[0] > 1e-2
+    convex = FactorModel("logistic", gauge=Trace(), alpha=between(P - 0.5, 2), tol=1e-9).fit(P)
+    assert angle(convex.codes_, scores) < 1e-3
