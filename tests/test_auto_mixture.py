@@ -453,3 +453,42 @@ def test_missing_entries_in_tables_of_every_kind(kind):
     assert np.isfinite(model.predict_proba(X)).all()
     assert np.isfinite(model.score_samples(X)).all()
     assert adjusted_rand_score(y, model.labels_) > 0.4
+
+
+def test_a_family_can_be_imposed():
+    X, y = clusters()
+    gaussian = AutoMixture(3, family="gaussian", random_state=0).fit(X)
+    assert adjusted_rand_score(y, gaussian.labels_) > 0.95
+    counts = RNG.poisson(np.array([2.0, 20.0])[np.arange(80) % 2][:, None], (80, 3)).astype(float)
+    for family, member in (("poisson", "Poisson"), ("negative_binomial", "negative binomial")):
+        model = AutoMixture(2, family=family, random_state=0).fit(counts)
+        assert model.members_ == [f"counts, {member}"]
+    positive = AutoMixture(2, family="gamma", random_state=0).fit(np.exp(X))
+    assert positive.members_ == ["numbers, gamma"]
+    names = AutoMixture(2, family="gaussian", random_state=0).fit(counts).members_
+    assert all(
+        name.endswith(("variance", "variances", "covariance", "covariances")) for name in names
+    )
+    frame = pd.DataFrame({"a": counts[:, 0], "b": pd.Categorical(np.array(list("xy"))[y[:80] % 2])})
+    mixed = AutoMixture(2, family="poisson", random_state=0).fit(frame)
+    assert mixed.member_ == "counts, Poisson and categorical"
+
+
+@pytest.mark.parametrize(
+    "family, X, words",
+    [
+        ("gamma", [[1.5, 0.0], [2.0, 1.0], [3.0, 2.0]], "positive"),
+        ("poisson", [[1.5, 0.5], [2.0, 1.0], [3.0, 2.0]], "counts"),
+        ("multinomial", [[1.0], [2.0], [5.0]], "two columns"),
+        ("gamma", [[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], "no numbers"),
+    ],
+    ids=["zero", "fractions", "one column", "only bits"],
+)
+def test_a_family_that_does_not_suit_the_table_is_refused(family, X, words):
+    with pytest.raises(ValueError, match=f"family='{family}'.*{words}"):
+        AutoMixture(2, family=family).fit(np.array(X))
+
+
+def test_an_unknown_family_is_refused():
+    with pytest.raises(ValueError, match="family"):
+        AutoMixture(2, family="cauchy").fit(clusters()[0])

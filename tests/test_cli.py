@@ -1,5 +1,6 @@
 """Every command, as a user runs it: real files in, real files out."""
 
+import html
 import re
 import subprocess
 import sys
@@ -475,6 +476,13 @@ def test_clusters(tmp_path):
     assert command("cluster", tmp_path / "n.csv", "--clusters", 3, "--divergence", "kl").code == 0
     refused(command("cluster", tmp_path / "t.csv", "--force", "--clusters", 99), "between 1 and 45")
     refused(command("cluster", tmp_path / "t.csv", "--force", "--clusters", "many"), "or auto")
+    imposed = ("cluster", tmp_path / "n.csv", "--force", "--json", "--clusters", 3, "--family")
+    assert command(*imposed, "poisson").record["members"].keys() == {"counts, Poisson"}
+    page = html.unescape((tmp_path / "n.cluster.html").read_text(encoding="utf-8"))
+    assert "AutoMixture(3, family='poisson'" in page
+    refused(command(*imposed, "gamma"), "positive numbers")
+    refused(command(*imposed, "cauchy"), "negative_binomial")
+    refused(command(*imposed, "poisson", "--divergence", "kl"), "give one of them")
     again = ("cluster", tmp_path / "t.csv", "--force", "--json", "--divergence", "squared")
     done = command(*again)
     assert done.code == 0 and done.record["clusters"] == 3 and done.record["stability"] == 1, done
@@ -520,6 +528,19 @@ def test_two_views_are_denoised(tmp_path):
     np.testing.assert_allclose(pd.read_csv(tmp_path / "t.score.csv").to_numpy(), clean, rtol=1e-5)
     assert command("denoise", tmp_path / "t.npz", "--views", "x0:x4,x5:x7", "--force").code == 0
     np.testing.assert_array_equal(pd.read_csv(tmp_path / "t.denoise.csv").to_numpy(), clean)
+    counts = rng.poisson(np.exp(0.5 * rng.normal(size=(80, 1)) + np.linspace(0, 2, 4)))
+    answers = rng.random((80, 3)) < 0.5 + 0.4 * np.sign(np.log1p(counts[:, :1]) - 1)
+    np.savez(tmp_path / "c.npz", X=np.hstack([counts, answers]).astype(float))
+    two = ("denoise", tmp_path / "c.npz", "--views", "0:4,4:7", "--force", "--family")
+    done = command(*two, "poisson,bernoulli")
+    assert done.code == 0, done
+    clean = pd.read_csv(tmp_path / "c.denoise.csv").to_numpy()
+    assert (clean[:, :4] > 0).all()  # means of counts
+    assert ((clean[:, 4:] > 0) & (clean[:, 4:] < 1)).all()  # probabilities
+    page = html.unescape((tmp_path / "c.denoise.html").read_text(encoding="utf-8"))
+    assert "loss=('poisson', 'logistic')" in page
+    refused(command(*two, "cauchy"), "auto,bernoulli")
+    refused(command("denoise", tmp_path / "t.npz", "--views", "0:5,5:8", "--family", "poisson"), "")
     for wrong in (
         "0:5",
         "0:5,5:9",

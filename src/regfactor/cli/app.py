@@ -127,6 +127,13 @@ def cluster(
             "of two words."
         ),
     ] = "auto",
+    family: Annotated[
+        str,
+        typer.Option(
+            help="How numbers vary within a group: auto: as the data support best; or gaussian, "
+            "gamma, poisson, negative_binomial, multinomial."
+        ),
+    ] = "auto",
 ) -> None:
     """Put rows into groups of similar rows.
 
@@ -135,7 +142,7 @@ def cluster(
     empty category becomes a category of its own, '(missing)'. `regfactor complete` fills them
     better.
     """
-    _run("cluster", settings, table, clusters, divergence)
+    _run("cluster", settings, table, clusters, divergence, family)
 
 
 @app.command()
@@ -164,9 +171,17 @@ def denoise(
         ),
     ],
     settings: Settings,
+    family: Annotated[
+        str,
+        typer.Option(
+            help="How cells vary about what views share, for both views or one for each, as in "
+            "auto,bernoulli: auto (noise with gross errors), gaussian, bernoulli, poisson, "
+            "negative_binomial, gamma."
+        ),
+    ] = "auto",
 ) -> None:
     """Clean two views of the same rows by what they share; missing cells and views are filled."""
-    _run("denoise", settings, table, views)
+    _run("denoise", settings, table, views, family)
 
 
 @app.command()

@@ -25,6 +25,7 @@ from regfactor.cli.job import Job, quiet
 from regfactor.cli.outliers import without_outliers
 from regfactor.cli.report_sections import Report
 from regfactor.clusters.kmeans import BregmanKMeans
+from regfactor.clusters.mixture_members import FAMILY_NEEDS
 from regfactor.report import Figure, Note, Text
 from regfactor.report.figures import bars
 
@@ -42,24 +43,42 @@ TRUST = (
 )
 
 
-def run(job: Job, path: Path, clusters: str, divergence: str) -> None:
+def run(job: Job, path: Path, clusters: str, divergence: str, family: str) -> None:
     """Cluster a table, and write it with a report."""
     number = _as_number(clusters)
+    _check_family(family, divergence)
     table = job.read(path)
     job.plan(table)
     seen = _suited(varied(job.understand(table, show=False)), divergence)
     seen.require(1, "cluster")
     job.show_columns(seen)
     if divergence == "auto" and seen.of_kind(TEXT):
+        if family != "auto":
+            raise BadInput(
+                f"--family {family} is for tables without columns of text; leave out --family or "
+                "--text."
+            )
         job.console.note(
             "With columns of text, rows are compared by k-means on the weights of their words "
             "(--divergence squared)."
         )
         divergence = "squared"
     if divergence == "auto":
-        cluster_by_mixture(job, seen, number)
+        cluster_by_mixture(job, seen, number, family)
     else:
         _cluster_by_divergence(job, seen, number, divergence)
+
+
+def _check_family(family: str, divergence: str) -> None:
+    """Raise for a family that there is not, or one together with a divergence."""
+    families = ["auto", *FAMILY_NEEDS]
+    if family not in families:
+        raise BadInput(f"--family is one of {listed(families)}, not {family!r}.")
+    if family != "auto" and divergence != "auto":
+        raise BadInput(
+            f"--family {family} is a mixture, --divergence {divergence} is k-means: give one of "
+            "them."
+        )
 
 
 def _as_number(clusters: str) -> int | None:

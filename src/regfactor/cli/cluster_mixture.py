@@ -32,12 +32,13 @@ TRUST = (
 )
 
 
-def cluster_by_mixture(job: Job, seen: Understood, clusters: int | None) -> None:
+def cluster_by_mixture(job: Job, seen: Understood, clusters: int | None, family: str) -> None:
     """Cluster rows by the mixture that the data support best, and write the table and a report."""
     X = seen.data
     check_number(seen, clusters, len(X.drop_duplicates()))
     asked = "auto" if clusters is None else clusters
-    model = AutoMixture(asked, random_state=job.settings.seed)
+    imposed = "" if family == "auto" else f"family={family!r}, "
+    model = AutoMixture(asked, family=family, random_state=job.settings.seed)
     job.fit("finding clusters", model, X)
     shares = model.predict_proba(X)
     labels = shares.argmax(axis=1)
@@ -72,7 +73,7 @@ def cluster_by_mixture(job: Job, seen: Understood, clusters: int | None) -> None
         imports=["from regfactor import AutoMixture"],
         code=[
             typed_code(seen, "X"),
-            f"model = AutoMixture({asked!r}, random_state={job.settings.seed}).fit(X)",
+            f"model = AutoMixture({asked!r}, {imposed}random_state={job.settings.seed}).fit(X)",
             "print(model.explain())",
             "print(model.labels_ + 1)",
         ],

@@ -24,6 +24,15 @@ from regfactor.views.two_view import TwoViewSubspace
 SPAN = re.compile(r"\s*(\d+)\s*:\s*(\d+)\s*$")
 HIDDEN_SHARE = 0.1  # of the cells, hidden to measure errors
 STRONG_SHARE = 0.9  # of the strength of all patterns, which the strongest ones carry
+# losses of families of cells; "auto" is noise with gross errors
+FAMILY_LOSSES = {
+    "auto": "auto",
+    "gaussian": "squared",
+    "bernoulli": "logistic",
+    "poisson": "poisson",
+    "negative_binomial": "negative_binomial",
+    "gamma": "gamma_log",
+}
 RESULT = (
     "Every cell of the views was replaced by its reconstruction, missing cells included; other "
     "columns are as they were."
@@ -34,8 +43,9 @@ TRUST = (
 )
 
 
-def run(job: Job, path: Path, spans: str) -> None:
+def run(job: Job, path: Path, spans: str, family: str) -> None:
     """Denoise a table, and write it with a report."""
+    losses = _losses(family)
     table = job.read(path)
     job.plan(table)
     views = _views(spans, table.names)
@@ -53,11 +63,11 @@ def run(job: Job, path: Path, spans: str) -> None:
         raise BadInput(
             "Nothing differs between the rows of either view; there is nothing to denoise."
         )
-    model = TwoViewSubspace(random_state=job.settings.seed)
+    model = TwoViewSubspace(loss=losses, random_state=job.settings.seed)
     job.fit("fitting two views", model, *tables)
     clean = model.denoise(tables[0], tables[1], keep=False)
     with job.console.progress("trying it on hidden cells"), quiet():
-        gain = _gain(tables, job.settings.seed)
+        gain = _gain(tables, losses, job.settings.seed)
     rank = model.codes_.shape[1]
     certificate = str(model.certificate_)
     lead = (
@@ -72,6 +82,7 @@ def run(job: Job, path: Path, spans: str) -> None:
         "gain": gain,
         "certificate": certificate,
     }
+    imposed = "" if losses == ("auto", "auto") else f"loss={losses!r}, "
     missing = sum(int(np.isnan(X).sum()) for X in tables)
     story = (
         f"Both views (columns {listed(views[0], 3)} and {listed(views[1], 3)}) were reconstructed "
@@ -95,7 +106,7 @@ def run(job: Job, path: Path, spans: str) -> None:
         code=[
             *outlier_code(wrong, "frame"),
             f"first, second = frame[{views[0]!r}], frame[{views[1]!r}]",
-            f"model = TwoViewSubspace(random_state={job.settings.seed})",
+            f"model = TwoViewSubspace({imposed}random_state={job.settings.seed})",
             "model.fit(first, second)",
             "clean_first, clean_second = model.denoise(first, second, keep=False)",
             "print(model.certificate_)",
@@ -120,6 +131,18 @@ def with_views(table: Table, views: Sequence[list[str]], clean: Sequence[Any]) -
                 out[name] = out[name].astype(float)
             fill(out, name, np.arange(len(column)), column, table)
     return out
+
+
+def _losses(family: str) -> tuple[str, str]:
+    """Return the losses of both views."""
+    names = [name.strip() for name in family.split(",")]
+    unknown = [name for name in names if name not in FAMILY_LOSSES]
+    if unknown or len(names) > 2:
+        raise BadInput(
+            f"--family {family!r} must be one of {listed(list(FAMILY_LOSSES))}, or two of them for "
+            "the two views, such as auto,bernoulli."
+        )
+    return FAMILY_LOSSES[names[0]], FAMILY_LOSSES[names[-1]]
 
 
 def _views(text: str, names: list[str]) -> tuple[list[str], list[str]]:
@@ -173,7 +196,7 @@ def _require_numbers(seen: Understood, names: list[str]) -> None:
         )
 
 
-def _gain(tables: list[Array], seed: int) -> float | None:
+def _gain(tables: list[Array], losses: tuple[str, str], seed: int) -> float | None:
     """Return by how much errors in hidden cells are smaller than those of the column means."""
     random = np.random.default_rng(seed)
     hidden = [~np.isnan(X) & (random.random(X.shape) < HIDDEN_SHARE) for X in tables]
@@ -181,7 +204,7 @@ def _gain(tables: list[Array], seed: int) -> float | None:
     emptied = any(np.isnan(X).all(axis=0).any() for X in masked)
     if emptied or not any(h.any() for h in hidden):
         return None
-    again = TwoViewSubspace(random_state=seed).fit(*masked)
+    again = TwoViewSubspace(loss=losses, random_state=seed).fit(*masked)
     guesses = again.denoise(masked[0], masked[1], keep=False)
     errors = []
     for X, h, guess, kept in zip(tables, hidden, guesses, masked, strict=True):

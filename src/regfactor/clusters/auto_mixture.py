@@ -8,9 +8,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.special import logsumexp, softmax
 from sklearn.base import DensityMixin
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.clusters.mixture_members import (
+    FAMILY_NEEDS,
     FittedMixture,
     MixtureMember,
     MixturePool,
@@ -119,6 +121,10 @@ class AutoMixture(DensityMixin, ClusterEstimator):
         and takes the smallest number with 90 % of the best gain over one cluster.
     max_components : int, default=20
         The largest number that "auto" tries.
+    family : {"auto", "gaussian", "gamma", "poisson", "negative_binomial", "multinomial"}, \
+            default="auto"
+        The family of the numbers. "auto" compares all that suit them, "gaussian" all
+        transformations with all normal families. Categories have shares in any case.
     time_limit : float, optional
         Seconds; members that are not fitted in time are left out, with a warning.
     verbose : int, default=0
@@ -194,6 +200,7 @@ class AutoMixture(DensityMixin, ClusterEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [COUNT, AUTO],
         "max_components": [COUNT],
+        "family": [StrOptions({"auto", *FAMILY_NEEDS})],
         "time_limit": [NON_NEGATIVE, None],
         "verbose": ["verbose"],
         "random_state": ["random_state"],
@@ -202,6 +209,7 @@ class AutoMixture(DensityMixin, ClusterEstimator):
 
     n_components: Any = "auto"
     max_components: int = 20
+    family: str = "auto"
     _: KW_ONLY
     time_limit: float | None = None
     verbose: int = 0
@@ -246,8 +254,8 @@ class AutoMixture(DensityMixin, ClusterEstimator):
 
     def _state(self, inputs: MixtureInputs) -> MixturePool:
         k = 1 if is_option(self.n_components, "auto") else int(self.n_components)
-        members = [MixtureMember(density, inputs.data, []) for density in densities(inputs.data, k)]
-        return MixturePool(members)
+        found = densities(inputs.data, k, self.family)
+        return MixturePool([MixtureMember(density, inputs.data, []) for density in found])
 
     def _choose(self, problem: Any, inputs: MixtureInputs, run: Run) -> Choice[Any]:
         data = inputs.data
@@ -255,9 +263,9 @@ class AutoMixture(DensityMixin, ClusterEstimator):
         number = None
         if is_option(self.n_components, "auto"):
             most = max(min(self.max_components, _count_distinct(some) // 2), 1)
-            number, candidates = choose_number(some, most, run.random)
+            number, candidates = choose_number(some, most, run.random, self.family)
         else:
-            candidates = screen(some, int(self.n_components), run.random)
+            candidates = screen(some, int(self.n_components), run.random, self.family)
         return Choice(MixturePool(finalists(candidates, data)), MixtureSelection(number))
 
     def _publish(

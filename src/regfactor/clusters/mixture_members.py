@@ -40,6 +40,16 @@ GAUSSIANS = (
 )
 
 
+# what the numbers of a table must be
+FAMILY_NEEDS = {
+    "gaussian": "numbers",
+    "gamma": "positive numbers, not all of them whole",
+    "poisson": "counts (whole numbers of at least 0)",
+    "negative_binomial": "counts (whole numbers of at least 0)",
+    "multinomial": "counts (whole numbers of at least 0) in at least two columns, none missing",
+}
+
+
 @frozen
 class MixtureRows:
     """Rows of a table with their weights.
@@ -341,28 +351,60 @@ class MixturePool(Pool[FittedMixture]):
         return -self.best(fitted).score
 
 
-def densities(data: MixtureRows, n_clusters: int) -> list[MixtureDensity]:
-    """Return all members' transformations and families for a table of this kind."""
+def densities(
+    data: MixtureRows,
+    n_clusters: int,
+    family: str = "auto",
+) -> list[MixtureDensity]:
+    """Return the members for a table of this kind, all or those of one family of the numbers.
+
+    Raises
+    ------
+    ValueError
+        If the numbers of the table are not those of the family.
+    """
     layout = data.layout
     categorical = None
     if len(layout.bits):
         categorical = Categorical(layout.groups)
     if not len(layout.numbers):
+        if family != "auto":
+            raise ValueError(
+                f"family={family!r} is one of numbers, and X has no numbers that vary, only "
+                "categories or columns of 0 and 1. Take family='auto'."
+            )
         return [MixtureDensity(layout, View("", None), None, categorical)]
     X = data.X[:, layout.numbers]
     found = []
-    for view in views(X, data.weights, layout.kind, n_clusters):
-        for family in GAUSSIANS if X.shape[1] > 1 else GAUSSIANS[:2]:
-            found.append(MixtureDensity(layout, view, family, categorical))
-    raw = View("numbers", None)
-    if layout.kind is TableKind.POSITIVE:
-        found.append(MixtureDensity(layout, raw, Gamma(), categorical))
-    if layout.kind is TableKind.COUNT:
-        raw = View("counts", None)
-        found.append(MixtureDensity(layout, raw, Poisson(), categorical))
-        found.append(MixtureDensity(layout, raw, NegativeBinomial(), categorical))
-        if X.shape[1] > 1 and not np.isnan(X).any():
-            found.append(MixtureDensity(layout, raw, Multinomial(), categorical))
+    if family in ("auto", "gaussian"):
+        for view in views(X, data.weights, layout.kind, n_clusters):
+            for gaussian in GAUSSIANS if X.shape[1] > 1 else GAUSSIANS[:2]:
+                found.append(MixtureDensity(layout, view, gaussian, categorical))
+    others = other_families(X, layout.kind)
+    for name, other in others.items():
+        if family in ("auto", name):
+            view = View("numbers" if name == "gamma" else "counts", None)
+            found.append(MixtureDensity(layout, view, other, categorical))
+    if not found:
+        raise ValueError(
+            f"family={family!r} needs {FAMILY_NEEDS[family]}; the columns of X that vary hold "
+            f"{layout.kind.value}. Take family='auto' or 'gaussian'."
+        )
+    return found
+
+
+def other_families(X: Array, kind: TableKind) -> dict[str, ComponentFamily]:
+    """Return families that are not normal, and suit the numbers, by their names."""
+    if kind is TableKind.POSITIVE:
+        return {"gamma": Gamma()}
+    if kind is not TableKind.COUNT:
+        return {}
+    found: dict[str, ComponentFamily] = {
+        "poisson": Poisson(),
+        "negative_binomial": NegativeBinomial(),
+    }
+    if X.shape[1] > 1 and not np.isnan(X).any():
+        found["multinomial"] = Multinomial()
     return found
 
 

@@ -79,12 +79,13 @@ def screen(
     data: MixtureRows,
     k: int,
     random: np.random.RandomState,
+    family: str = "auto",
 ) -> list[Candidate]:
     """Return the best members for k clusters, fitted to these rows, the best first."""
     starts: dict[str, list[Array]] = {}
     candidates = []
     given = _given_partitions(data, k, random)
-    for density in densities(data, k):
+    for density in densities(data, k, family):
         name = density.view.name
         if name not in starts:
             starts[name] = _starts(density, data, k, random, given)
@@ -194,6 +195,7 @@ def choose_number(
     data: MixtureRows,
     most: int,
     random: np.random.RandomState,
+    family: str = "auto",
 ) -> tuple[NumberChoice, list[Candidate]]:
     """Return the number of clusters with its candidates: raised until BIC fails three times."""
     found: dict[int, list[Candidate]] = {}
@@ -201,7 +203,7 @@ def choose_number(
     failures = 0
     best = -np.inf
     for k in range(1, most + 1):
-        found[k] = screen(data, k, random)
+        found[k] = screen(data, k, random, family)
         evidence[k] = -found[k][0].fit.bic / 2
         failures = 0 if evidence[k] > best else failures + 1
         best = max(best, evidence[k])
