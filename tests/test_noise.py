@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 import scipy.sparse
+from scipy.special import ndtri
 
 from regfactor import ConvexSubspace, RobustSubspace, TwoViewSubspace
 from regfactor.fitting.noise import (
     noise_deviation,
     noise_strength,
     quantile,
+    robust_deviation,
     robust_units,
     within_reach,
     without_gross_errors,
@@ -143,3 +145,35 @@ def test_noise_needs_residuals():
     binary = (low_rank(16, 60, 8) > 0).astype(float)
     model = TwoViewSubspace(loss="logistic").fit(binary[:, :4], binary[:, 4:])
     assert 0 < model.alpha_ < model.alpha_max_ and not hasattr(model, "noise_")
+
+
+def test_a_few_gross_errors_do_not_move_the_deviation_of_a_short_column():
+    normal = np.sort(np.abs(rng(30).normal(size=14)))
+    wrong = normal.copy()
+    wrong[-3:] = 1e6
+    assert robust_deviation(wrong) == robust_deviation(normal) < 2
+    assert robust_deviation(wrong[-5:]) > 1e5  # most of them are wrong
+    for n in (5, 8, 14, 19, 20, 50):  # the quantiles of normal numbers give their deviation
+        exact = ndtri((1 + (np.arange(n) + 1.0) / n * 0.999) / 2)
+        np.testing.assert_allclose(robust_deviation(3 * exact), 3, rtol=0.25)
+    counts = rng(31).integers(1, 4, 14)
+    repeated = np.repeat(normal, counts)
+    assert robust_deviation(normal, counts.astype(float)) == robust_deviation(repeated)
+
+
+def test_gross_errors_in_tables_of_14_rows_are_found():
+    missed = total = changed = right = 0
+    for seed in range(20):
+        draw = rng(seed)
+        X = draw.normal(size=(14, 1)) @ draw.normal(size=(1, 6)) + 0.4 * draw.normal(size=(14, 6))
+        X /= X.std(axis=0)
+        wrong = draw.random(X.shape) < 0.05
+        spoiled = X + wrong * draw.choice([-1, 1], X.shape) * draw.uniform(5, 10, X.shape)
+        model = TwoViewSubspace(n_first=3).fit(spoiled)
+        kept = model.denoise(spoiled) == spoiled
+        missed += (kept & wrong).sum()
+        total += wrong.sum()
+        changed += (~kept & ~wrong).sum()
+        right += (~wrong).sum()
+    assert missed < 0.2 * total
+    assert changed < 0.02 * right

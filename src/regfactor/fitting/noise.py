@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from scipy.special import ndtri
 
 from regfactor.core.linalg import is_sparse, svd_above
 from regfactor.core.params import EPS, Array, frozen
@@ -18,8 +19,8 @@ from regfactor.losses import Huber, Loss, Squared
 
 NOISE = "noise"  # as a value of alpha
 MEDIAN_DEVIATION = 0.6745  # of the sizes of standard normal numbers, the median
-UPPER_DEVIATION = 1.2816  # their 0.8 quantile
-UPPER_SHARE = 0.8
+UPPER_SHARE = 0.8  # of the entries of a column, by which its deviation is seen too
+MIN_ABOVE = 4.0  # entries beyond that share, so that a few gross errors in a small table are none
 HUBER_FACTOR = 2.0  # residuals beyond so many deviations of the noise count linearly
 GROSS_FACTOR = 3.5  # residuals beyond so many deviations of their column are gross errors
 REACH = 50.0  # robust deviations of a column from its center, beyond which no fit is expected
@@ -73,10 +74,16 @@ def _column_deviation(distances: Array, size: float, weights: Array | None) -> f
 
 
 def robust_deviation(distances: Array, weights: Array | None = None) -> float:
-    """Return the deviation of normal numbers whose sizes have the same quantiles, .5 or .8."""
+    """Return the deviation of normal numbers whose sizes have the same quantiles, .5 or .8.
+
+    Of fewer than 20 numbers it is a lower quantile than .8, beyond which there are four: of 14
+    entries of a column three may be gross errors, which .8 would take for its deviation.
+    """
+    total = float(len(distances) if weights is None else weights.sum())
+    share = max(min(UPPER_SHARE, 1 - MIN_ABOVE / total), 0.5)
     middle = quantile(distances, 0.5, weights)
-    upper = quantile(distances, UPPER_SHARE, weights)
-    return max(middle / MEDIAN_DEVIATION, upper / UPPER_DEVIATION)
+    upper = quantile(distances, share, weights)
+    return max(middle / MEDIAN_DEVIATION, upper / float(ndtri((1 + share) / 2)))
 
 
 def quantile(values: Array, share: float, weights: Array | None = None) -> float:
