@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from scipy.special import gammaln
+from scipy.special import gammaln, softmax
 from sklearn.metrics import adjusted_rand_score
 
 from regfactor import AutoMixture
+from regfactor.clusters.aligned_average import aligned_orders
 from regfactor.clusters.full_gaussian import (
     FullGaussian,
     GaussianParameters,
@@ -492,3 +493,52 @@ def test_a_family_that_does_not_suit_the_table_is_refused(family, X, words):
 def test_an_unknown_family_is_refused():
     with pytest.raises(ValueError, match="family"):
         AutoMixture(2, family="cauchy").fit(clusters()[0])
+
+
+def test_clusters_of_mixtures_are_renamed_to_agree():
+    rng = np.random.default_rng(0)
+    R = rng.dirichlet(np.full(4, 0.2), 60)
+    noisy = 0.9 * R + 0.1 * rng.dirichlet(np.ones(4), 60)
+    shuffles = [np.array([2, 0, 3, 1]), np.array([3, 2, 1, 0])]
+    tables = [R, *(noisy[:, shuffle] for shuffle in shuffles)]
+    orders = aligned_orders(tables, np.array([0.5, 0.3, 0.2]), np.ones(60))
+    np.testing.assert_array_equal(orders[0], np.arange(4))
+    for table, order in zip(tables[1:], orders[1:], strict=True):
+        np.testing.assert_array_equal(table[:, order], noisy)
+    # the best of all renamings of two tables
+    other = rng.dirichlet(np.full(4, 0.2), 60)
+    order = aligned_orders([R, other], np.array([1.0, 1e-9]), np.ones(60))[1]
+    overlap = [np.vdot(R, other[:, list(p)]) for p in itertools.permutations(range(4))]
+    assert np.vdot(R, other[:, order]) == pytest.approx(max(overlap))
+
+
+def test_probabilities_are_the_average_over_members():
+    X, _ = clusters(spread=1.5)
+    model = AutoMixture(3, random_state=0).fit(np.exp(X / 4))
+    assert len(model.members_) == 3
+    weights = model.member_weights_
+    assert weights[0] == weights.max() and weights.sum() == pytest.approx(1)
+    gaps = np.diff(model.scores_) * X.shape[1]  # nats per row
+    np.testing.assert_allclose(np.log(weights[1:] / weights[:-1]), gaps, rtol=1e-6)
+    expected = 0
+    for member, weight in zip(model._pool, weights, strict=True):
+        joint = member.density.joint(member.density.prepare(np.exp(X / 4)), member.point)
+        expected = expected + weight * softmax(joint, axis=1)[:, member.order]
+    np.testing.assert_allclose(model.predict_proba(np.exp(X / 4)), expected, atol=1e-12)
+    assert (model.labels_ == expected.argmax(axis=1)).all()
+
+
+def test_a_row_that_a_weaker_member_cannot_take_is_left_to_the_others():
+    X = clusters(seed=1)[0] + 60.0  # where logarithms are nearly linear
+    model = AutoMixture(3, random_state=0).fit(X)
+    domains = [member.density.domain for member in model._pool]
+    assert domains[0] == "real"
+    assert "positive" in domains
+    new = X[:2].copy()
+    new[0, 0] = -0.5
+    shares = model.predict_proba(new)
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    np.testing.assert_allclose(shares[1], model.predict_proba(X[1:2])[0])
+    able = [member for member in model._pool if member.density.domain == "real"]
+    expected = sum(member.weight * member.posterior(new[:1]) for member in able)
+    np.testing.assert_allclose(shares[:1], expected / expected.sum())

@@ -11,10 +11,13 @@ from sklearn.base import DensityMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from regfactor.clusters.aligned_average import aligned_orders, tempered_weights
 from regfactor.clusters.mixture_members import (
     FAMILY_NEEDS,
     FittedMixture,
+    MixtureDensity,
     MixtureMember,
+    MixturePoint,
     MixturePool,
     MixtureRows,
     densities,
@@ -96,6 +99,38 @@ class MixtureInputs:
 
 
 @frozen
+class PooledMixture:
+    """A member of the average, without the responsibilities of the training rows.
+
+    Attributes
+    ----------
+    density : MixtureDensity
+    point : MixturePoint
+    weight : float
+    order : array of int of shape (n_clusters,)
+        Its cluster for each one of the average.
+    """
+
+    density: MixtureDensity
+    point: MixturePoint
+    weight: float
+    order: Array
+
+    def posterior(self, X: Array) -> Array:
+        """Return the probability of each cluster of the average for cleaned rows."""
+        joint = self.density.joint(self.density.prepare(X), self.point)
+        return np.asarray(softmax(joint, axis=1)[:, self.order])
+
+    def cannot_take(self, numbers: Array) -> Array:
+        """Return a mask of numbers that the density is not defined for."""
+        if self.density.domain == "positive":
+            return np.asarray(numbers <= 0)
+        if self.density.domain == "not negative":
+            return np.asarray(numbers < 0)
+        return np.zeros(numbers.shape, dtype=bool)
+
+
+@frozen
 class MixtureSelection:
     """Finalists that screening left, and the choice of the number of clusters."""
 
@@ -104,7 +139,7 @@ class MixtureSelection:
 
 @parametrized
 class AutoMixture(DensityMixin, ClusterEstimator):
-    """max over families F, p, theta of sum_i w_i log sum_j p_j F(x_i; theta_j), F chosen by BIC.
+    """max over p, theta of sum_i w_i log sum_j p_j F(x_i; theta_j), for several families F.
 
     Which clusters a table has depends on what a cluster is taken for: growth doubles sizes, so that
     logarithms are normal; words are counted, and long texts have more of all; lengths of one
@@ -112,7 +147,8 @@ class AutoMixture(DensityMixin, ClusterEstimator):
     square roots; principal components of more than 40 columns) and a family (normal with one
     or own variances, with one or own covariances; gamma, Poisson, negative binomial, multinomial;
     categories). Each counts in units of the table itself, through the Jacobian of its
-    transformation, so that their BIC compare; the best one is taken.
+    transformation, so that their BIC compare. The probabilities of clusters are averaged over the
+    three best members.
 
     Parameters
     ----------
@@ -144,13 +180,15 @@ class AutoMixture(DensityMixin, ClusterEstimator):
         Means of the observed entries in each cluster, weighted by probability, in the units of the
         table; frames of categories have a column for each level (`feature_names`).
     bic_ : float
-        -2 log likelihood + parameters * log n of the chosen member; smaller is better.
+        -2 log likelihood + parameters * log n of the best member; smaller is better.
     bics_ : dict of int to float
         Of each number of clusters that "auto" tried, on the rows where members are compared.
     member_ : str
-        The chosen transformation and family.
+        The best transformation and family.
     members_ : list of str
-        Members that were fitted to the end, the chosen one first.
+        Members that were fitted to the end and averaged, the best one first.
+    member_weights_ : ndarray of shape (n_members,)
+        Their weights in the average, in proportion to exp(-bic / (2 * n_samples)).
     scores_ : ndarray of shape (n_members,)
         -bic / (2 * number of entries) of each, of principal components -aic / (2 * entries).
     converged_ : bool
@@ -167,6 +205,11 @@ class AutoMixture(DensityMixin, ClusterEstimator):
 
     Notes
     -----
+    Clusters of the members are named so that they agree best with their average. The best family
+    differs from others by what none of them has, such as tails: in 246 tables of known classes the
+    average agreed with these slightly better than the best member alone. A new row with a number
+    that a weaker member cannot take, as a negative one under logarithms, is left to the others.
+
     Missing entries are no part of the likelihood: families of independent columns sum over observed
     entries, normal ones with covariances take expectations given them. Beyond 40 columns missing
     entries are first completed by a low-rank model. Single entries more than 100 interquartile
@@ -279,49 +322,54 @@ class AutoMixture(DensityMixin, ClusterEstimator):
         best: FittedMixture = fits[0]
         self._encoding = inputs.encoding
         self._cleaning = inputs.cleaning
-        self._density = best.density
-        # responsibilities of the training rows are not needed for new ones
-        self._point = replace(best.point, R=np.empty((0, len(best.point.shares))))
-        self._reports = [_report(fit, fits) for fit in fits]
+        self._pool = _pooled(fits, inputs.data)
+        self._reports = [
+            _report(fit, member.weight) for fit, member in zip(fits, self._pool, strict=True)
+        ]
         self.n_components_ = len(best.point.shares)
-        self.weights_ = best.point.shares
+        self.weights_ = np.sum([m.weight * m.point.shares[m.order] for m in self._pool], axis=0)
         self.bic_ = best.bic
         self.member_ = best.name
         self.members_ = [fit.name for fit in fits]
+        self.member_weights_ = np.array([member.weight for member in self._pool])
         self.scores_ = np.array([fit.score for fit in fits])
         if choice.selection.number is not None:
             self.bics_ = choice.selection.number.bics
         self.converged_ = solution.status.converged
-        joint = self._joint_of(inputs.X)
-        self.labels_ = joint.argmax(axis=1)
-        shares = softmax(joint, axis=1) * inputs.weights[:, None]
+        probabilities = self._posterior(inputs.X)
+        self.labels_ = probabilities.argmax(axis=1)
+        shares = probabilities * inputs.weights[:, None]
         X = inputs.cleaning.without_errors(inputs.X)
         self.means_ = np.array([weighted_mean(X, column) for column in shares.T])
         if self.n_components_ > 1:
             warn_of_empty(self.labels_, inputs.weights, self.n_components_)
         return solution
 
-    def _joint_of(self, E: Array) -> Array:
-        """Return log p_j + log p(x_i | j) of encoded rows."""
-        rows = self._density.prepare(self._cleaning.apply(E))
-        return self._density.joint(rows, self._point)
+    def _posterior(self, E: Array) -> Array:
+        """Return probabilities of clusters for encoded rows, by members that can take them."""
+        X = self._cleaning.apply(E)
+        places = self._cleaning.layout.numbers
+        total = np.zeros((len(E), self.n_components_))
+        for member in self._pool:
+            wrong = member.cannot_take(E[:, places])
+            able = X.copy()
+            able[:, places] = np.where(wrong, np.nan, X[:, places])
+            weights = np.where(wrong.any(axis=1), 0.0, member.weight)
+            total += weights[:, None] * member.posterior(able)
+        return np.asarray(total / total.sum(axis=1, keepdims=True))
 
-    def _joint(self, X: Any) -> Array:
+    def _read_new(self, X: Any) -> Array:
         check_is_fitted(self)
         E = self._encoding.read(self, X, reset=False)
         self._check_new(E)
-        return self._joint_of(E)
+        return E
 
     def _check_new(self, E: Array) -> None:
-        """Raise for numbers that the fitted member cannot take."""
+        """Raise for numbers that the best member cannot take."""
         layout = self._cleaning.layout
         numbers = E[:, layout.numbers]
-        domain = self._density.domain
-        wrong = np.zeros(numbers.shape, dtype=bool)
-        if domain == "positive":
-            wrong = numbers <= 0
-        elif domain == "not negative":
-            wrong = numbers < 0
+        domain = self._pool[0].density.domain
+        wrong = self._pool[0].cannot_take(numbers)
         bits = E[:, layout.bits]
         odd = (bits != 0) & (bits != 1) & ~np.isnan(bits)
         for columns, mask, need in ((layout.numbers, wrong, domain), (layout.bits, odd, "0 or 1")):
@@ -334,7 +382,7 @@ class AutoMixture(DensityMixin, ClusterEstimator):
                 )
 
     def score_samples(self, X: Any) -> Array:
-        """Return the log likelihood of each row, in the units of the table.
+        """Return the log density of each row under the best member, in the units of the table.
 
         Parameters
         ----------
@@ -344,7 +392,10 @@ class AutoMixture(DensityMixin, ClusterEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        return np.asarray(logsumexp(self._joint(X), axis=1))
+        rows = self._cleaning.apply(self._read_new(X))
+        best = self._pool[0]
+        joint = best.density.joint(best.density.prepare(rows), best.point)
+        return np.asarray(logsumexp(joint, axis=1))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean of `score_samples`.
@@ -371,7 +422,7 @@ class AutoMixture(DensityMixin, ClusterEstimator):
         -------
         ndarray of shape (n_samples, n_components_)
         """
-        return np.asarray(softmax(self._joint(X), axis=1))
+        return self._posterior(self._read_new(X))
 
     def predict(self, X: Any) -> Array:
         """Return the most probable cluster of each row.
@@ -384,7 +435,7 @@ class AutoMixture(DensityMixin, ClusterEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        return self._joint(X).argmax(axis=1)
+        return self.predict_proba(X).argmax(axis=1)
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
         """Fit, and return the most probable cluster of each row."""
@@ -400,8 +451,8 @@ class AutoMixture(DensityMixin, ClusterEstimator):
         """
         check_is_fitted(self)
         sentences = [
-            f"{self.n_components_} clusters by {self.member_}: {self._density.assumes}.",
-            f"{self._density.compares.capitalize()}.",
+            f"{self.n_components_} clusters by {self.member_}: {self._pool[0].density.assumes}.",
+            f"{self._pool[0].density.compares.capitalize()}.",
         ]
         if len(self.members_) > 1:
             lead = self.scores_[0] - self.scores_[1]
@@ -442,9 +493,17 @@ def _count_distinct(data: MixtureRows) -> int:
     return len(np.unique(np.nan_to_num(data.X[:, used], nan=np.inf), axis=0))
 
 
-def _report(fit: FittedMixture, fits: list[FittedMixture]) -> MemberReport:
-    """Return a member with its share of the evidence."""
-    halves = np.array([-other.bic / 2 for other in fits])
-    weights = softmax(halves)
-    at = next(i for i, other in enumerate(fits) if other is fit)
-    return MemberReport(fit.name, float(weights[at]), fit.score, fit.density.assumes)
+def _pooled(fits: list[FittedMixture], data: MixtureRows) -> list[PooledMixture]:
+    """Return members with their weights, and the names of clusters that agree best."""
+    weights = tempered_weights(fits, data.mass)
+    orders = aligned_orders([fit.point.R for fit in fits], weights, data.weights)
+    nobody = np.empty((0, len(fits[0].point.shares)))
+    return [
+        PooledMixture(fit.density, replace(fit.point, R=nobody), float(weight), order)
+        for fit, weight, order in zip(fits, weights, orders, strict=True)
+    ]
+
+
+def _report(fit: FittedMixture, weight: float) -> MemberReport:
+    """Return a member with its weight in the average."""
+    return MemberReport(fit.name, weight, fit.score, fit.density.assumes)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from regfactor.clusters.component_family import ComponentFamily
 from regfactor.clusters.linear_families import LARGEST_RATIO, VARIANCE_FLOOR
@@ -99,28 +98,22 @@ class FullGaussian(ComponentFamily):
             return GaussianParameters(means, pooled[None], means.size + n_pooled)
         prior = d + 2.0
         own = (scatters + prior * pooled) / (counts + prior)[:, None, None]
-        # eigenvalues relative to the pooled covariance are bounded, as own variances are
-        L = np.linalg.cholesky(pooled)
-        inverse = scipy.linalg.solve_triangular(L, np.eye(d), lower=True)
-        values, vectors = np.linalg.eigh(inverse @ own @ inverse.T)
-        values = np.clip(values, 1 / LARGEST_RATIO**2, LARGEST_RATIO**2)
-        half = (L @ vectors) * np.sqrt(values)[:, None, :]
+        own = bounded_by(own, pooled, LARGEST_RATIO**2)
         shares = counts / (counts + prior)
         n_own = max(float(shares.sum()) - 1, 0.0) * d * (d + 1) / 2
-        covariances = bounded_below(half @ half.transpose(0, 2, 1), rows.floor)
+        covariances = bounded_below(own, rows.floor)
         return GaussianParameters(means, covariances, means.size + n_pooled + n_own)
 
     def log_density(self, rows: Any, parameters: Any) -> Array:
         means = parameters.means
-        if rows.patterns is None and not self.own:
-            return _shared_density(rows.values, means, parameters.covariances[0])
+        covariances = parameters.covariances
+        if rows.patterns is None and self.own:
+            return _own_densities(rows.values, means, covariances)
+        if rows.patterns is None:
+            return _shared_density(rows.values, means, covariances[0])
         scores = np.empty((len(rows.values), len(means)))
         for j, mean in enumerate(means):
-            covariance = parameters.covariances[j if self.own else 0]
-            if rows.patterns is None:
-                scores[:, j] = _complete_density(rows.values - mean, covariance)
-            else:
-                scores[:, j] = _observed_density(rows, mean, covariance)
+            scores[:, j] = _observed_density(rows, mean, covariances[j if self.own else 0])
         return scores
 
     def n_parameters(self, parameters: Any) -> float:
@@ -150,6 +143,27 @@ def shrunk_correlations(S: Array, mass: float, floor: Array) -> tuple[Array, flo
     return np.outer(deviations, deviations) * shrunk, 1 - lost
 
 
+def bounded_by(own: Array, pooled: Array, ratio: float) -> Array:
+    """Return own covariances within a factor of the pooled one in every direction."""
+    # most are, which two Cholesky factorizations show at a fraction of the cost of eigenvalues
+    if are_positive(own - pooled / ratio) and are_positive(ratio * pooled - own):
+        return own
+    L = np.linalg.cholesky(pooled)
+    inverse = np.linalg.inv(L)
+    values, vectors = np.linalg.eigh(inverse @ own @ inverse.T)
+    half = (L @ vectors) * np.sqrt(np.clip(values, 1 / ratio, ratio))[:, None, :]
+    return np.asarray(half @ half.transpose(0, 2, 1))
+
+
+def are_positive(matrices: Array) -> bool:
+    """Return whether all symmetric matrices are positive definite."""
+    try:
+        np.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
 def bounded_below(covariances: Array, floor: Array) -> Array:
     """Return covariances whose variance in every direction is at least that of rounding.
 
@@ -158,11 +172,12 @@ def bounded_below(covariances: Array, floor: Array) -> Array:
     """
     if float(floor.max(initial=0.0)) <= LEAST_ROUNDING:
         return covariances
-    scale = np.sqrt(np.maximum(floor, LEAST_ROUNDING))
+    least = np.maximum(floor, LEAST_ROUNDING)
+    if are_positive(covariances - np.diag(least)):
+        return covariances
+    scale = np.sqrt(least)
     units = np.outer(scale, scale)
     values, vectors = np.linalg.eigh(covariances / units)
-    if values.min() >= 1:
-        return covariances
     half = vectors * np.sqrt(np.maximum(values, 1.0))[:, None, :]
     return np.asarray(half @ half.transpose(0, 2, 1) * units)
 
@@ -271,7 +286,7 @@ def _pattern_inverses(patterns: Array, covariance: Array) -> Array:
 def _shared_density(Y: Array, means: Array, covariance: Array) -> Array:
     """Return log densities under one covariance: rows are whitened once for all clusters."""
     L = np.linalg.cholesky(covariance)
-    inverse = scipy.linalg.solve_triangular(L, np.eye(len(L)), lower=True)
+    inverse = np.linalg.inv(L)
     middle = means.mean(axis=0)
     white = (Y - middle) @ inverse.T
     centers = (means - middle) @ inverse.T
@@ -281,12 +296,17 @@ def _shared_density(Y: Array, means: Array, covariance: Array) -> Array:
     return np.asarray(-0.5 * (np.maximum(squares, 0.0) + logdet + len(L) * LOG_2PI))
 
 
-def _complete_density(centered: Array, covariance: Array) -> Array:
-    L = np.linalg.cholesky(covariance)
-    white = scipy.linalg.solve_triangular(L, centered.T, lower=True, check_finite=False)
-    logdet = 2 * float(np.log(np.diag(L)).sum())
-    squares = np.einsum("cn,cn->n", white, white)
-    return np.asarray(-0.5 * (squares + logdet + len(L) * LOG_2PI))
+def _own_densities(Y: Array, means: Array, covariances: Array) -> Array:
+    """Return log densities under own covariances: rows are whitened for all clusters at once."""
+    k, d = means.shape
+    L = np.linalg.cholesky(covariances)
+    inverses = np.linalg.inv(L)
+    middle = means.mean(axis=0)
+    white = (Y - middle) @ inverses.reshape(k * d, d).T
+    white -= np.einsum("kcd,kd->kc", inverses, means - middle).ravel()
+    squares = np.square(white, out=white).reshape(len(Y), k, d).sum(axis=2)
+    logdets = 2 * np.log(np.diagonal(L, axis1=1, axis2=2)).sum(axis=1)
+    return np.asarray(-0.5 * (squares + logdets + d * LOG_2PI))
 
 
 def _observed_density(rows: GaussianRows, mean: Array, covariance: Array) -> Array:

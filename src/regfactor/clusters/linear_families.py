@@ -40,12 +40,15 @@ class Statistics:
         One where an entry is observed; None if all are.
     floor : array of shape (n_columns,)
         The least variance.
+    constant : array of shape (n_samples,)
+        The part of h that depends on no parameter.
     """
 
     values: Array
     table: Array
     observed: Array | None
     floor: Array
+    constant: Array
 
     def counts(self, R: Array) -> Array:
         """Return the total responsibility of each cluster for the entries of each column."""
@@ -82,7 +85,7 @@ class LinearFamily(ComponentFamily):
         if missing.any():
             observed = (~missing).astype(float)
             Y = np.where(missing, 0.0, Y)
-        return Statistics(Y, self.statistics(Y, missing), observed, floor)
+        return Statistics(Y, self.statistics(Y, missing), observed, floor, self.constant(Y))
 
     def log_density(self, rows: Any, parameters: Any) -> Array:
         scores = rows.table @ parameters.eta.T
@@ -99,9 +102,13 @@ class LinearFamily(ComponentFamily):
         """Return T of rows, whose missing entries are zeros."""
         return Y
 
+    def constant(self, Y: Array) -> Array:
+        """Return the part of h of each row that depends on no parameter."""
+        return np.zeros(len(Y))
+
     def base(self, rows: Statistics, nuisance: Array | None) -> Array:
         """Return h of each row."""
-        return np.zeros(len(rows.values))
+        return rows.constant
 
     @abc.abstractmethod
     def maximize(self, rows: Any, R: Array, last: Any = None) -> LinearParameters: ...
@@ -194,8 +201,8 @@ class Poisson(LinearFamily):
     def assumes(self) -> str:
         return "independent counts whose variance is their mean"
 
-    def base(self, rows: Statistics, nuisance: Array | None) -> Array:
-        return -gammaln(rows.values + 1).sum(axis=1)
+    def constant(self, Y: Array) -> Array:
+        return np.asarray(-gammaln(Y + 1).sum(axis=1))
 
     def maximize(self, rows: Any, R: Array, last: Any = None) -> LinearParameters:
         means = smoothed_means(rows, R)
@@ -255,8 +262,11 @@ class Multinomial(LinearFamily):
         totals = rows.values.sum(axis=1)
         of_total = gammaln(totals + size) - gammaln(size) - size * np.log1p(mean / size)
         of_total += totals * (np.log(mean) - np.log(size + mean))
+        return np.asarray(of_total + rows.constant)
+
+    def constant(self, Y: Array) -> Array:
         # log total! of the multinomial cancels with that of the negative binomial total
-        return np.asarray(of_total - gammaln(rows.values + 1).sum(axis=1))
+        return np.asarray(-gammaln(Y + 1).sum(axis=1))
 
     def maximize(self, rows: Any, R: Array, last: Any = None) -> LinearParameters:
         sums = R.T @ rows.values

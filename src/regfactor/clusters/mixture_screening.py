@@ -6,12 +6,9 @@ dropped (successive halving), and the members of the largest evidence are kept.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from regfactor.clusters.mixture_members import (
     MAX_EM_STEPS,
@@ -34,8 +31,11 @@ from regfactor.clusters.partition_starts import (
 from regfactor.core.params import Array, frozen
 from regfactor.fitting.complete_rows import RowCompletion
 
-# steps of EM in each round, and the starts that are kept after it
-ROUNDS = ((2, 5), (5, 2))
+FIRST_STEPS = 2  # of EM, from every start of every member
+FIRST_POINTS = 5  # that are kept of each member
+# steps of EM in further rounds, points that are kept of each member, and members that take part
+ROUNDS = ((5, 2, 6),)
+SCREENING_TOL = 1e-5  # change of the log likelihood per row; all rows are then fitted to a smaller
 FINALISTS = 3
 SCREENED_ROWS = 700  # of larger tables, on which members are compared
 MAX_FAILURES = 3  # numbers of clusters in a row that do not improve BIC
@@ -89,11 +89,17 @@ def screen(
         name = density.view.name
         if name not in starts:
             starts[name] = _starts(density, data, k, random, given)
-        candidates.append(_halved(density, data, starts[name]))
-    candidates.sort(key=lambda candidate: -candidate.fit.score)
-    best = candidates[:FINALISTS]
-    final = [_finished(candidate, best, data) for candidate in best]
-    return sorted(final, key=lambda candidate: -candidate.fit.score)
+        candidates.append(_started(density, data, starts[name]))
+    for n_steps, n_points, n_members in ROUNDS:
+        candidates = _best(candidates, n_members)
+        candidates = [_continued(c, data, n_steps, n_points) for c in candidates]
+    best = _best(candidates, FINALISTS)
+    return _best([_finished(candidate, best, data) for candidate in best], FINALISTS)
+
+
+def _best(candidates: Sequence[Candidate], count: int) -> list[Candidate]:
+    """Return the members of the largest evidence, the best first."""
+    return sorted(candidates, key=lambda candidate: -candidate.fit.score)[:count]
 
 
 def _given_partitions(
@@ -107,8 +113,7 @@ def _given_partitions(
         return []
     used = np.concatenate([layout.numbers, layout.bits])
     X = _complete(data.X[:, used], data.weights)
-    with _fewer_clusters_allowed():
-        return list(of_given(X, data.weights, k, random))
+    return list(of_given(X, data.weights, k, random))
 
 
 def _starts(
@@ -128,17 +133,8 @@ def _starts(
     if density.view.scaled is None and len(layout.numbers):
         deviations = Y.std(axis=0)
         Y = Y / np.where(deviations > 0, deviations, 1.0)
-    with _fewer_clusters_allowed():
-        labels = [*of_transformed(Y, data.weights, k, random), *given]
+    labels = [*of_transformed(Y, data.weights, k, random), *given]
     return [as_responsibilities(some, k) for some in distinct(labels)]
-
-
-@contextmanager
-def _fewer_clusters_allowed() -> Iterator[None]:
-    """Silence k-means about fewer distinct rows than clusters: other starts remain."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        yield
 
 
 def _complete(X: Array, weights: Array) -> Array:
@@ -147,15 +143,28 @@ def _complete(X: Array, weights: Array) -> Array:
     return RowCompletion.fit(X, weights).complete(X)
 
 
-def _halved(density: MixtureDensity, data: MixtureRows, starts: Sequence[Array]) -> Candidate:
-    """Return the member with the starts that are left after successive halving."""
+def _started(density: MixtureDensity, data: MixtureRows, starts: Sequence[Array]) -> Candidate:
+    """Return a member after the first steps of EM, with the best of its starts."""
     rows = density.prepare(data.X)
-    points = [density.em(rows, data.weights, R, ROUNDS[0][0]) for R in starts]
-    kept = _best_distinct(points, ROUNDS[0][1])
-    for n_steps, n_kept in ROUNDS[1:]:
-        points = [density.em(rows, data.weights, p.R, n_steps, last=p) for p in kept]
-        kept = _best_distinct(points, n_kept)
-    return Candidate(density, rows, kept, fitted(density, data, kept[0]))
+    points = [density.em(rows, data.weights, R, FIRST_STEPS) for R in starts]
+    return _with_points(density, data, rows, _best_distinct(points, FIRST_POINTS))
+
+
+def _continued(candidate: Candidate, data: MixtureRows, n_steps: int, n_points: int) -> Candidate:
+    """Return a member after further steps of EM, with the best of its points."""
+    density = candidate.density
+    rows = candidate.rows
+    points = [density.em(rows, data.weights, p.R, n_steps, last=p) for p in candidate.points]
+    return _with_points(density, data, rows, _best_distinct(points, n_points))
+
+
+def _with_points(
+    density: MixtureDensity,
+    data: MixtureRows,
+    rows: Prepared,
+    points: Sequence[MixturePoint],
+) -> Candidate:
+    return Candidate(density, rows, points, fitted(density, data, points[0]))
 
 
 def _best_distinct(points: Sequence[MixturePoint], n_kept: int) -> list[MixturePoint]:
@@ -175,20 +184,15 @@ def _finished(
     density = candidate.density
     weights = data.weights
     points = [
-        density.em(candidate.rows, weights, point.R, MAX_EM_STEPS, last=point)
+        density.em(candidate.rows, weights, point.R, MAX_EM_STEPS, SCREENING_TOL, point)
         for point in candidate.points
     ]
     for other in others:
         if other is not candidate:
             R = other.points[0].R
-            points.append(density.em(candidate.rows, weights, R, MAX_EM_STEPS))
+            points.append(density.em(candidate.rows, weights, R, MAX_EM_STEPS, SCREENING_TOL))
     points.sort(key=lambda point: -point.log_likelihood)
-    return Candidate(
-        density,
-        candidate.rows,
-        points[:1],
-        fitted(density, data, points[0]),
-    )
+    return _with_points(density, data, candidate.rows, points[:1])
 
 
 def choose_number(

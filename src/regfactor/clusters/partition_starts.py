@@ -7,13 +7,15 @@ much as one along which all clusters are long.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
-from sklearn.cluster import AgglomerativeClustering, KMeans
+from sklearn.cluster import AgglomerativeClustering
 
-from regfactor.core.params import Array
+from regfactor.core.params import SMALLEST_NORMAL, Array
 
 KMEANS_STARTS = 3
+MAX_KMEANS_STEPS = 100
 MAX_WARD_ROWS = 500  # beyond which distances between all pairs cost too much
 
 
@@ -64,10 +66,60 @@ def of_given(
 
 
 def kmeans(Y: Array, weights: Array, k: int, random: np.random.RandomState) -> Array:
-    """Return labels by k-means."""
-    seed = random.randint(2**31 - 1)
-    model = KMeans(k, n_init=KMEANS_STARTS, random_state=seed)
-    return np.asarray(model.fit(Y, sample_weight=weights).labels_, dtype=np.int64)
+    """Return labels by k-means, the best of three runs, which are made side by side."""
+    n = len(Y)
+    Y = Y - weights @ Y / weights.sum()  # products below lose precision far from zero
+    seeds = [kmeans_plus_plus(Y, weights, k, random) for _ in range(KMEANS_STARTS)]
+    centers = np.vstack(seeds)
+    labels = np.full((n, KMEANS_STARTS), -1)
+    for _ in range(MAX_KMEANS_STEPS):
+        last = labels
+        # |y - c|^2 less |y|^2
+        distances = np.square(centers).sum(axis=1) - 2 * (Y @ centers.T)
+        distances = distances.reshape(n, KMEANS_STARTS, k)
+        labels = distances.argmin(axis=2)
+        if (labels == last).all():
+            break
+        members = (labels[:, :, None] == np.arange(k)) * weights[:, None, None]
+        members = members.reshape(n, KMEANS_STARTS * k)
+        counts = members.sum(axis=0)
+        means = members.T @ Y / np.maximum(counts, SMALLEST_NORMAL)[:, None]
+        # an empty cluster keeps its center
+        centers = np.where(counts[:, None] > 0, means, centers)
+    inertia = weights @ distances.min(axis=2)
+    return np.asarray(labels[:, inertia.argmin()], dtype=np.int64)
+
+
+def kmeans_plus_plus(
+    Y: Array,
+    weights: Array,
+    k: int,
+    random: np.random.RandomState,
+) -> Array:
+    """Return rows far from each other: the best of a few drawn by their squared distances.
+
+    Arthur & Vassilvitskii 2007, greedy: of 2 + log(k) rows drawn the one that lowers the sum of
+    squared distances to the nearest center most.
+    """
+    n_trials = 2 + int(np.log(k))
+    squares = np.einsum("nd,nd->n", Y, Y)
+    chosen = [int(random.choice(len(Y), p=weights / weights.sum()))]
+    nearest = _squared_distances(Y, squares, chosen)[:, 0]
+    for _ in range(1, k):
+        odds = np.cumsum(weights * nearest)
+        draws = np.searchsorted(odds, random.random_sample(n_trials) * odds[-1])
+        draws = np.minimum(draws, len(Y) - 1)
+        closer = np.minimum(_squared_distances(Y, squares, draws), nearest[:, None])
+        best = int((weights @ closer).argmin())
+        chosen.append(int(draws[best]))
+        nearest = closer[:, best]
+    return np.asarray(Y[chosen])
+
+
+def _squared_distances(Y: Array, squares: Array, places: Any) -> Array:
+    """Return squared distances of all rows to some of them."""
+    distances = squares[:, None] + squares[places] - 2 * (Y @ Y[places].T)
+    return np.asarray(np.maximum(distances, 0.0))
 
 
 def principal_scores(Y: Array, weights: Array) -> Array:
