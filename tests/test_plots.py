@@ -60,7 +60,7 @@ from regfactor.plots import (  # noqa: E402
     SeasonDisplay,
     TwoViewDisplay,
 )
-from regfactor.plots.cluster_profiles import column_ranks  # noqa: E402
+from regfactor.plots.cluster_profiles import column_ranks, spread_apart  # noqa: E402
 
 
 def rng(seed=0):
@@ -766,3 +766,15 @@ def test_importing_the_displays_does_not_import_matplotlib():
         ).stdout.strip()
         == "False"
     )
+
+
+def test_names_on_an_axis_are_spread_apart():
+    places = np.array([30.0, 62.0, 63.0, 64.0, 98.0, 99.0])
+    moved = spread_apart(places, 100)
+    assert np.diff(moved).min() >= 5.5 - 1e-9
+    assert moved.min() >= 0 and moved.max() <= 99
+    np.testing.assert_array_equal(moved[:2], places[:2])
+    apart = np.array([10.0, 50.0, 90.0])
+    np.testing.assert_array_equal(spread_apart(apart, 100), apart)
+    many = spread_apart(np.arange(40.0), 40)
+    assert (np.diff(many) > 0).all()

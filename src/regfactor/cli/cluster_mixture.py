@@ -94,9 +94,11 @@ def _doubt(sure: float, k: int) -> str:
 
 
 def _members(explanation: Explanation) -> Grid:
-    lines = [(m.member, f"{m.score:.3f}", m.assumes) for m in explanation.members]
-    caption = f"Members that were fitted to the end; score: {explanation.score_name}."
-    return Grid(("member", "score", "assumes"), lines, caption)
+    lines = [
+        (m.member, f"{m.weight:.0%}", f"{m.score:.3f}", m.assumes) for m in explanation.members
+    ]
+    caption = f"Members whose probabilities were averaged; score: {explanation.score_name}."
+    return Grid(("member", "weight", "score", "assumes"), lines, caption)
 
 
 def _result(seen: Understood, labels: Any, shares: Any, bics: dict[int, float]) -> list[Any]:

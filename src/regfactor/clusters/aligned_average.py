@@ -15,16 +15,17 @@ from regfactor.clusters.mixture_members import FittedMixture
 from regfactor.core.params import Array
 
 MAX_ALIGNMENTS = 10
+TEMPERATURE = 2.0  # nats per row by which a mixture of 1/e of the weight of the best is worse
 
 
 def tempered_weights(fits: Sequence[FittedMixture], mass: float) -> Array:
-    """Return weights of mixtures: exp of their evidence per row, relative to the best.
+    """Return weights of mixtures: exp of half their evidence per row, relative to the best.
 
     The evidence of all rows would leave one mixture of weight one, though families differ by what
-    none of them has: that of a single row keeps those that nearly describe the rows as well.
+    none of them has, such as tails; that of a row keeps those that describe rows nearly as well.
     """
     evidence = np.array([fit.density.evidence(fit.point, mass) for fit in fits]) / mass
-    weights = np.exp(evidence - evidence.max())
+    weights = np.exp((evidence - evidence.max()) / TEMPERATURE)
     return np.asarray(weights / weights.sum())
 
 

@@ -188,7 +188,7 @@ class AutoMixture(DensityMixin, ClusterEstimator):
     members_ : list of str
         Members that were fitted to the end and averaged, the best one first.
     member_weights_ : ndarray of shape (n_members,)
-        Their weights in the average, in proportion to exp(-bic / (2 * n_samples)).
+        Their weights in the average, in proportion to exp(-bic / (4 * n_samples)).
     scores_ : ndarray of shape (n_members,)
         -bic / (2 * number of entries) of each, of principal components -aic / (2 * entries).
     converged_ : bool
@@ -458,6 +458,10 @@ class AutoMixture(DensityMixin, ClusterEstimator):
             lead = self.scores_[0] - self.scores_[1]
             worse = "is as good" if lead < SAME_SCORE else f"has {lead:.3g} nats per entry less"
             sentences.append(f"The next best, {self.members_[1]}, {worse}.")
+            sentences.append(
+                f"Probabilities are averaged over these {len(self.members_)} members, of which the "
+                f"best has {self.member_weights_[0]:.0%} of the weight."
+            )
         if hasattr(self, "bics_"):
             tried = sorted(self.bics_)
             sentences.append(

@@ -171,8 +171,13 @@ def _best_distinct(points: Sequence[MixturePoint], n_kept: int) -> list[MixtureP
     """Return the points of the largest likelihood whose most probable clusters differ."""
     found: dict[bytes, MixturePoint] = {}
     for point in sorted(points, key=lambda point: -point.log_likelihood):
-        found.setdefault(by_first_row(point.R.argmax(axis=1)).tobytes(), point)
+        found.setdefault(_partition(point), point)
     return list(found.values())[:n_kept]
+
+
+def _partition(point: MixturePoint) -> bytes:
+    """Return a key of the most probable clusters, whatever their names."""
+    return by_first_row(point.R.argmax(axis=1)).tobytes()
 
 
 def _finished(
@@ -187,9 +192,11 @@ def _finished(
         density.em(candidate.rows, weights, point.R, MAX_EM_STEPS, SCREENING_TOL, point)
         for point in candidate.points
     ]
+    tried = {_partition(point) for point in candidate.points}
     for other in others:
-        if other is not candidate:
-            R = other.points[0].R
+        R = other.points[0].R
+        if _partition(other.points[0]) not in tried:
+            tried.add(_partition(other.points[0]))
             points.append(density.em(candidate.rows, weights, R, MAX_EM_STEPS, SCREENING_TOL))
     points.sort(key=lambda point: -point.log_likelihood)
     return _with_points(density, data, candidate.rows, points[:1])

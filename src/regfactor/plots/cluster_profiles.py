@@ -13,6 +13,7 @@ from regfactor.plots.base import FAINT, INK, Display, color_of, drawn_from
 
 MAX_ROWS = 600  # of the table that are drawn, and of silhouettes
 MAX_COLUMNS = 25
+NAME_HEIGHT = 0.055  # of the axis, that the name of a cluster takes
 MAX_NAME_LENGTH = 18
 PROBABILITY = "probability of the cluster"
 SILHOUETTE = "silhouette"
@@ -139,7 +140,8 @@ class ClusterProfileDisplay(Display):
         ends = np.append(first[1:], len(order))
         for end in first[1:]:
             ax.axhline(end - 0.5, color="white", linewidth=2.5)
-        ax.set_yticks((first + ends - 1) / 2, [str(group) for group in found])
+        middles = spread_apart((first + ends - 1) / 2, len(order))
+        ax.set_yticks(middles, [str(group) for group in found])
         ax.set(ylabel="cluster", title="rows in the order of clusters, by ranks")
         self._name_columns(ax)
 
@@ -176,7 +178,7 @@ class ClusterProfileDisplay(Display):
             middles.append(start + len(own) / 2)
             names.append(f"{group}  ({len(own)})")
             start += len(own) + max(len(self.labels) // 60, 1)
-        ax.set_yticks(middles, names)
+        ax.set_yticks(spread_apart(np.array(middles), start), names)
         for g, name in enumerate(ax.get_yticklabels()):
             name.set_color(color_of(g))
         ax.invert_yaxis()
@@ -197,6 +199,14 @@ class ClusterProfileDisplay(Display):
             ha="right",
             fontsize="small",
         )
+
+
+def spread_apart(places: Array, length: float) -> Array:
+    """Return increasing places on an axis, moved so that names at them do not overlap."""
+    gap = min(NAME_HEIGHT, 1 / max(len(places), 1)) * length
+    steps = gap * np.arange(len(places))
+    forward = np.maximum.accumulate(places - steps) + steps
+    return np.asarray(np.minimum(forward, length - 1 - steps[::-1]))
 
 
 def ordered_by(labels: Array, most: int) -> Array:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from regfactor.core.params import Array
-from regfactor.plots.cluster_profiles import column_ranks, ordered_by
+from regfactor.plots.cluster_profiles import column_ranks, ordered_by, spread_apart
 from regfactor.report.numbers import number
 
 # Colors that no figure has by accident; the page gives each variable its color.
@@ -240,7 +240,8 @@ def ordered_rows(values: Array, groups: Array, names: Sequence[str]) -> str:
         ends = np.append(first[1:], len(own))
         for end in first[1:]:
             axes.axhline(end - 0.5, color=SERIES[1], linewidth=1.4)
-        axes.set_yticks((first + ends - 1) / 2, [f"cluster {g}" for g in found])
+        middles = spread_apart((first + ends - 1) / 2, len(own))
+        axes.set_yticks(middles, [f"cluster {g}" for g in found])
         axes.tick_params(axis="y", length=0, labelcolor=INK)
         columns = [short(name) for name in names[:MOST_BARS]]
         axes.set_xticks(
@@ -269,12 +270,13 @@ def _groups(axes: Any, x: Array, y: Array, groups: Array) -> None:
         )
     rest = ~np.isin(groups, largest)
     if rest.any():
+        left = names[~np.isin(names, largest)]
         axes.scatter(
             x[rest],
             y[rest],
             color=SERIES[5],
             alpha=0.5,
-            label="others",
+            label=short(left[0]) if len(left) == 1 else "others",
             **look,
         )
 
