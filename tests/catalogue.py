@@ -112,6 +112,7 @@ NORMS = {
 }
 
 # On a SHAPE[1] x SHAPE[1] factor.
+_PATH = np.diag([1.0, 2.0, 2.0, 2.0, 1.0]) - np.eye(5, k=1) - np.eye(5, k=-1)
 PENALTIES = {
     "free": penalties.Free(),
     "squared_l2": penalties.SquaredL2(),
@@ -128,6 +129,32 @@ PENALTIES = {
     "unit_ball_l2": penalties.UnitBall(norms.L2()),
     "unit_ball_linf": penalties.UnitBall(norms.LInf()),
     "unit_ball_blocks": penalties.UnitBall(norms.Blocks(2, bounds=(0.5, 2.0))),
+    "group_lasso": penalties.GroupLasso(),
+    "group_lasso_groups": penalties.GroupLasso(((0, 3), (1, 2))),
+    "l0": penalties.L0(),
+    "cardinality": penalties.Cardinality(2),
+    "graph_columns": penalties.GraphLaplacian(_PATH),
+    "graph_rows": penalties.GraphLaplacian(_PATH, axis=0),
+    "elastic_net": penalties.Sum((penalties.Lasso(), penalties.SquaredL2()), (0.7, 0.3)),
+    "sparse_group": penalties.Sum(
+        (penalties.Lasso(), penalties.GroupLasso(((0, 1), (2, 3, 4))), penalties.SquaredL2()),
+        (0.4, 0.9, 0.2),
+    ),
+    "positive_l1": penalties.Sum((penalties.NonNegative(), penalties.Lasso()), (1.0, 0.5)),
+    "positive_sparse_ball": penalties.Sum(
+        (penalties.NonNegative(), penalties.Lasso(), penalties.UnitBall()), (1.0, 0.5, 1.0)
+    ),
+    "ridge_cardinality": penalties.Sum((penalties.SquaredL2(), penalties.Cardinality(2))),
+    "weighted_l1_l0": penalties.Sum(
+        (penalties.PowerPenalty(1.0, np.linspace(0.5, 2.0, SHAPE[1])), penalties.L0()), (0.3, 0.1)
+    ),
+    "ridge_simplex": penalties.Sum((penalties.SquaredL2(), penalties.Simplex())),
+    "two_ridges": penalties.Sum((penalties.SquaredL2(), penalties.Free()), (0.5, 1.0)),
+    "code_parts": penalties.CodeParts(((2, penalties.Lasso()), (3, penalties.NonNegative()))),
+    "code_ridges": penalties.CodeParts(((2, penalties.Free()), (3, penalties.SquaredL2()))),
+    "component_parts": penalties.ComponentParts(
+        ((1, penalties.GroupLasso()), (4, penalties.Lasso()))
+    ),
 }
 
 GAUGES = {
@@ -154,6 +181,10 @@ MAPS = {
     "lags_0": maps.Lags(q=0),
     "lags_1": maps.Lags(q=1),
     "lags_3": maps.Lags(q=3),
+    "left_product": maps.LeftProduct(np.random.default_rng(21).normal(size=(6, 4))),
+    "right_product": maps.RightProduct(np.random.default_rng(22).normal(size=(3, 2))),
+    "right_product_sparse": maps.RightProduct(scipy.sparse.csr_array(np.eye(3, 2, -1))),
+    "mask": maps.Mask(np.linspace(-1.0, 2.0, 12).reshape(6, 2)),
 }
 
 _ROW_POTENTIALS = potentials.Softmax | potentials.MultinomialEntropy

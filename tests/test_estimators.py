@@ -469,7 +469,7 @@ BAD = {
     ),
     "auto of both": (RobustSubspace(alpha="auto"), np.eye(3), "give one as a number"),
     "auto of a local model": (FactorModel(rank=1, alpha="auto"), np.eye(3), "needs a convex model"),
-    "rank too large": (FactorModel(rank=7), np.eye(3), r"min\(n, d\) = 3"),
+    "rank too large": (FactorModel(on_codes=OneHot(), rank=7), np.eye(3), "at most n = 3"),
     "rank zero": (FactorModel(rank=0), np.eye(3), "'rank' parameter"),
     "gauge and rank": (FactorModel(gauge=Trace(), rank=2), np.eye(3), "leave rank=None"),
     "gauge and penalties": (

@@ -1,14 +1,23 @@
 """Laws of penalties on one factor: values, proxes, gradients and sets."""
 
+import itertools
+
 import numpy as np
 import pytest
 from sklearn.base import clone
 
 from catalogue import PENALTIES, SHAPE, cases, frozen, rng
+from regfactor.core.params import UnsupportedProblem
 from regfactor.norms import L2
 from regfactor.penalties import (
+    L0,
     AtomNorms,
+    Cardinality,
+    CodeParts,
+    ComponentParts,
     Free,
+    GraphLaplacian,
+    GroupLasso,
     Lasso,
     NonNegative,
     OneHot,
@@ -17,6 +26,7 @@ from regfactor.penalties import (
     Simplex,
     Smooth,
     SquaredL2,
+    Sum,
     UnitBall,
 )
 
@@ -26,7 +36,8 @@ SETS = {
     for name in PENALTIES
     if name.startswith(("non_negative", "simplex", "one_hot", "unit"))
 }
-NONCONVEX = ("one_hot",)
+SETS |= {"cardinality": PENALTIES["cardinality"]}
+NONCONVEX = [name for name in PENALTIES if not PENALTIES[name].convex]
 PROXIMABLE = {
     name: penalty for name, penalty in PENALTIES.items() if isinstance(penalty, Proximable)
 }
@@ -56,7 +67,9 @@ def test_a_ridge_is_a_weighted_sum_of_squares(penalty):
     for cost in costs:
         np.testing.assert_allclose(penalty.rows(A), cost)
     squares = isinstance(penalty, Free | SquaredL2) or getattr(penalty, "p", None) == 2
-    assert bool(costs) == squares
+    assert bool(costs) == (
+        squares or penalty in (PENALTIES["two_ridges"], PENALTIES["code_ridges"])
+    )
 
 
 @every_proximable_penalty
@@ -133,9 +146,7 @@ def test_the_named_abilities_are_there():
     assert {"free", "squared_l2"} <= set(SMOOTH)
 
 
-@pytest.mark.parametrize(
-    "penalty", cases(PROXIMABLE, "squared_l2", "lasso", "power_1", "power_2", "power_3")
-)
+@pytest.mark.parametrize("penalty", cases(PROXIMABLE, without=("graph_rows", "component_parts")))
 def test_one_strength_per_row_acts_row_by_row(penalty):
     A, t = factor(11), np.linspace(0.1, 2.0, SIZE[0])
     row_by_row = np.vstack([penalty.prox(A[i : i + 1], float(t[i])) for i in range(SIZE[0])])
@@ -170,6 +181,72 @@ def test_one_hot_rows_are_the_nearest_corner():
     corners = np.eye(SIZE[1])
     nearest = corners[np.argmin(((A[:, None, :] - corners[None]) ** 2).sum(axis=-1), axis=1)]
     np.testing.assert_allclose(np.sum((OneHot().prox(A, 1.0) - A) ** 2), np.sum((nearest - A) ** 2))
+
+
+def test_new_values_by_hand():
+    A = np.array([[3.0, -4.0], [0.0, 1.0]])
+    assert GroupLasso().value(A) == 6
+    assert GroupLasso(((0,), (1,))).value(A) == 8
+    assert L0().value(A) == 3
+    assert Cardinality(1).value(A) == np.inf
+    assert Cardinality(2).value(A) == 0
+    L = np.array([[1.0, -1.0], [-1.0, 1.0]])
+    assert GraphLaplacian(L).value(A) == (49 + 1) / 2
+    assert GraphLaplacian(L, axis=0).value(A) == (9 + 25) / 2
+    assert Sum((Lasso(), SquaredL2()), (0.5, 2.0)).value(A) == 4 + 26
+    assert CodeParts(((1, Lasso()), (1, SquaredL2()))).value(A) == 3 + 17 / 2
+    assert ComponentParts(((1, Lasso()), (1, SquaredL2()))).value(A) == 7 + 1 / 2
+
+
+@pytest.mark.parametrize("name", ["l0", "cardinality", "ridge_cardinality", "weighted_l1_l0"])
+def test_proxes_that_are_not_convex_are_the_best_of_all_supports(name):
+    penalty = PENALTIES[name]
+    A = factor(12)
+    A[1] = 0.3
+    P = penalty.prox(A, 0.7)
+    shorter = np.abs(A) - 0.7 * 0.3 * np.linspace(0.5, 2.0, SIZE[1])
+    candidates = [scale * A for scale in np.linspace(0.0, 1.0, 41)]
+    candidates.append(np.sign(A) * np.maximum(shorter, 0))
+    for i in range(len(A)):
+        row = A[i : i + 1]
+        best = np.inf
+        for support in itertools.product([0.0, 1.0], repeat=SIZE[1]):
+            for candidate in candidates:
+                at = np.array([support]) * candidate[i]
+                best = min(best, price(penalty, row, at, 0.7))
+        assert price(penalty, row, P[i : i + 1], 0.7) <= best + 1e-9
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Sum((Lasso(), Simplex())),
+        lambda: Sum((GroupLasso(), UnitBall())),
+        lambda: Sum((Lasso(), AtomNorms())),
+    ],
+)
+def test_sums_without_a_prox_name_the_rules(make):
+    with pytest.raises(UnsupportedProblem, match="no common prox.*penalties/sums.py"):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Sum(()), "needs penalties"),
+        (lambda: Sum((Lasso(), SquaredL2()), (1.0,)), "2 penalties and 1 weights"),
+        (lambda: Sum((Lasso(),), (-1.0,)), "weight > 0"),
+        (lambda: GroupLasso(((0, 1), (1, 2))), "different columns"),
+        (lambda: Cardinality(0), "count >= 1"),
+        (lambda: GraphLaplacian(np.ones((2, 3))), "square"),
+        (lambda: GraphLaplacian(np.array([[1.0, 2.0], [0.0, 1.0]])), "symmetric"),
+        (lambda: CodeParts(((2, "lasso"),)), "penalty with a prox"),
+        (lambda: CodeParts(()), "needs pairs"),
+    ],
+)
+def test_illegal_parts_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
 
 
 @pytest.mark.parametrize(

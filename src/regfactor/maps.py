@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse
 
 from regfactor.core.factors import Factors
+from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array, Params, UnsupportedProblem
 
 
@@ -18,6 +19,7 @@ class Map(Params, abc.ABC):
 
     norm2: float
     diagonal: Any = None  # the factors, where the map is an entrywise multiplication
+    rowwise: bool = False  # whether each row is mapped alone, and all rows alike
 
     @abc.abstractmethod
     def __call__(self, Z: Array) -> Array:
@@ -37,6 +39,9 @@ class Map(Params, abc.ABC):
     def domain(self, shape: tuple[int, int]) -> tuple[int, int]:
         """Return the shape of Z for predictors of the given shape."""
 
+    def check(self, shape: tuple[int, int]) -> None:  # noqa: B027  # most fit every shape
+        """Raise if there are no predictors of the given shape."""
+
 
 @dataclass
 class Identity(Map):
@@ -44,6 +49,7 @@ class Identity(Map):
 
     norm2 = 1.0
     diagonal = 1.0
+    rowwise = True
 
     def __call__(self, Z: Array) -> Array:
         return Z
@@ -114,3 +120,94 @@ class Lags(Map):
 
     def domain(self, shape: tuple[int, int]) -> tuple[int, int]:
         return shape[0] + self.q, shape[1] * (self.q + 1)
+
+
+@dataclass
+class LeftProduct(Map):
+    """matrix @ Z: regressors times coefficients, or sums of rows as a sketch sees them."""
+
+    matrix: Any = None
+
+    def __post_init__(self) -> None:
+        self.norm2 = _squared_norm(self, self.matrix)
+
+    def __call__(self, Z: Array) -> Array:
+        return np.asarray(self.matrix @ Z, Z.dtype)
+
+    def adjoint(self, G: Any) -> Any:
+        return np.asarray(self.matrix.T @ G, G.dtype)
+
+    def domain(self, shape: tuple[int, int]) -> tuple[int, int]:
+        return self.matrix.shape[1], shape[1]
+
+    def check(self, shape: tuple[int, int]) -> None:
+        if self.matrix.shape[0] != shape[0]:
+            raise ValueError(
+                f"LeftProduct has a matrix of {self.matrix.shape[0]} rows, the table {shape[0]}."
+            )
+
+
+@dataclass
+class RightProduct(Map):
+    """Z @ matrix: sums of the columns of Z, such as regions of pixels or random projections."""
+
+    matrix: Any = None
+    rowwise = True
+
+    def __post_init__(self) -> None:
+        self.norm2 = _squared_norm(self, self.matrix)
+
+    def __call__(self, Z: Array) -> Array:
+        return np.asarray(Z @ self.matrix, Z.dtype)
+
+    def adjoint(self, G: Any) -> Any:
+        return np.asarray(G @ self.matrix.T, G.dtype)
+
+    def of_factors(self, F: Factors) -> Factors:
+        return Factors(F.Phi, self(F.C))
+
+    def domain(self, shape: tuple[int, int]) -> tuple[int, int]:
+        return shape[0], self.matrix.shape[0]
+
+    def check(self, shape: tuple[int, int]) -> None:
+        if self.matrix.shape[1] != shape[1]:
+            raise ValueError(
+                f"RightProduct has a matrix of {self.matrix.shape[1]} columns, the table "
+                f"{shape[1]}."
+            )
+
+
+@dataclass
+class Mask(Map):
+    """factors * Z, entry by entry; zeros hide entries of Z from the loss."""
+
+    factors: Any = None
+
+    def __post_init__(self) -> None:
+        if np.ndim(self.factors) != 2 or not np.all(np.isfinite(self.factors)):
+            raise ValueError("Mask needs a table of finite factors.")
+        self.norm2 = float(np.square(np.asarray(self.factors, np.float64)).max())
+
+    def __call__(self, Z: Array) -> Array:
+        return Z * np.asarray(self.factors, Z.dtype)
+
+    def adjoint(self, G: Any) -> Any:
+        return G * np.asarray(self.factors, G.dtype)
+
+    def domain(self, shape: tuple[int, int]) -> tuple[int, int]:
+        return shape
+
+    def check(self, shape: tuple[int, int]) -> None:
+        if np.shape(self.factors) != tuple(shape):
+            raise ValueError(f"Mask is of shape {np.shape(self.factors)}, the table of {shape}.")
+
+
+def _squared_norm(part: Map, matrix: Any) -> float:
+    """Return the square of the largest singular value of a matrix; raise if it is none."""
+    if matrix is None or np.ndim(matrix) != 2:
+        raise ValueError(f"{type(part).__name__} needs a matrix, got {np.ndim(matrix)} dimensions.")
+    gram: Any = matrix.T @ matrix if matrix.shape[1] <= matrix.shape[0] else matrix @ matrix.T
+    if is_sparse(gram):
+        gram = gram.toarray()
+    values = np.linalg.eigvalsh(np.asarray(gram, np.float64))
+    return float(values[-1])

@@ -329,8 +329,8 @@ class FactorEstimator(FactorTransformer, abc.ABC):
     def _codes(self, table: Any) -> Array:
         if self._score is None:
             raise ValueError(
-                f"{type(self).__name__}: the norm on the codes couples rows, so none can be scored "
-                "alone.",
+                f"{type(self).__name__}: the norm on the codes or a map couples rows, so that none "
+                "can be scored alone.",
             )
         components = self._components.astype(table.dtype)
         return self._score(table, components, self._intercept.astype(table.dtype))
@@ -413,18 +413,24 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         row_scale = 1.0  # published codes over those of the problem
         if isinstance(problem, Convex):
             factors = factors.canonical(problem.gauge.power)
-            row_scale = problem.map.diagonal  # in which a weighted row is longer
+            if problem.map.diagonal is not None:
+                row_scale = problem.map.diagonal  # in which a weighted row is longer
         penalty = self._row_penalty(problem, factors.codes)
         self._score = None
         if penalty is not None:
             self._score = Scoring(inputs.loss, penalty, problem.alpha, inputs.columns)
         self._components = factors.C
+        if isinstance(problem, Convex) and problem.map.rowwise and problem.map.diagonal is None:
+            self._components = problem.map(factors.C)
         offsets = solution.point.coefficients
         self._intercept = np.zeros(inputs.table.shape[1], inputs.table.dtype)
         if offsets is not None:
             self._intercept = offsets[0].astype(inputs.table.dtype)
-        self.codes_ = np.zeros((inputs.table.shape[0], len(factors.C)), factors.C.dtype)
-        self.codes_[inputs.counted] = factors.codes * row_scale
+        if factors.Phi.shape[0] == inputs.learned.shape[0]:
+            self.codes_ = np.zeros((inputs.table.shape[0], len(factors.C)), factors.C.dtype)
+            self.codes_[inputs.counted] = factors.codes * row_scale
+        else:  # a map has other rows than the table
+            self.codes_ = factors.codes
         published = replace(solution, point=replace(solution.point, factors=factors))
         if self._score is not None:
             published = self._rescored(self._score, problem, published, inputs, row_scale, run)
@@ -478,7 +484,7 @@ class FactorEstimator(FactorTransformer, abc.ABC):
             codes = score.of_data(data, C, self.codes_, run.clock)
         else:
             codes = score(inputs.table, C, offsets, inputs.entries, self.codes_, run.clock)
-        factors = Factors(codes[inputs.counted] / row_scale, C)
+        factors = Factors(codes[inputs.counted] / row_scale, solution.point.factors.C)
         rescored = replace(solution.point, factors=factors)
         exact = rescored
         if problem.data.dtype != np.float64:
@@ -488,7 +494,7 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         if isinstance(problem, Convex):
             objective = problem.objective(exact.factors, exact.coefficients)
         else:
-            objective = problem.objective(exact.factors)
+            objective = problem.objective(exact.factors, exact.coefficients)
         published = solution
         if objective <= solution.objective + ROUNDING * abs(solution.objective):
             self.codes_ = codes

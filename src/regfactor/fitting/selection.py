@@ -146,7 +146,8 @@ def select_alpha(
     if isinstance(trials, _Refits):
         trials.warn_if_worse(chosen)
     found = None
-    if chosen.rank is None:  # refitted factors are cross-fitted where intervals are asked for
+    # refitted factors are cross-fitted where intervals are asked for
+    if chosen.rank is None and problem.map.diagonal is not None:
         found = _held_out(fitted.at(chosen.value), held, points[chosen.value], chosen)
     return Selection("alphas", search.trials, chosen, found)
 

@@ -16,12 +16,16 @@ from regfactor.norms import L2, MAX_BISECTIONS, Norm
 class Penalty(Params, abc.ABC):
     """A function of one factor.
 
-    `rowwise` penalties are sums over rows, so that rows can be scored alone; `entrywise` ones are
-    sums over entries, so that either side of the factor can be updated alone.
+    `rowwise` penalties are sums over rows, so that rows can be scored alone; `separable` ones are
+    sums over entries, so that single entries can be held; `entrywise` ones are sums of the same
+    function of all entries, so that either side of the factor can be updated alone.
     """
 
     rowwise: bool = True
+    separable: bool = False
     entrywise: bool = False
+    convex: bool = True
+    non_negative: bool = False  # whether it is infinite for entries below zero
     # the weights r of a penalty sum_j r_j a_ij^2 / 2, one or one for each column; None for others
     ridge: Any = None
 
@@ -33,6 +37,13 @@ class Penalty(Params, abc.ABC):
         """Return the penalty of the whole factor."""
         return float(self.rows(A).sum(dtype=np.float64))
 
+    def check(self, shape: tuple[int, int]) -> None:  # noqa: B027  # most fit every factor
+        """Raise if the penalty does not fit a factor of this shape."""
+
+    def split(self) -> tuple[Smooth | None, Penalty]:
+        """Return a part to descend by its gradient, and the rest, to step by its prox."""
+        return None, self
+
 
 class Proximable(Penalty):
     """The ability to step: a prox."""
@@ -43,7 +54,9 @@ class Proximable(Penalty):
 
 
 class Smooth(Penalty):
-    """The ability to be differentiated."""
+    """The ability to be differentiated, with a bound of the second derivative."""
+
+    curvature: float = 0.0
 
     @abc.abstractmethod
     def gradient(self, A: Array) -> Array:
@@ -54,6 +67,7 @@ class Smooth(Penalty):
 class Free(Proximable, Smooth):
     """No penalty."""
 
+    separable = True
     entrywise = True
     ridge = 0.0
 
@@ -71,14 +85,16 @@ class Free(Proximable, Smooth):
 class SquaredL2(Proximable, Smooth):
     """|A|_F^2 / 2."""
 
+    separable = True
     entrywise = True
     ridge = 1.0
+    curvature = 1.0
 
     def rows(self, A: Array) -> Array:
         return np.square(A).sum(axis=1) / 2
 
     def prox(self, A: Array, t: float | Array) -> Array:
-        return np.asarray(A / (1 + _per_row(t)), A.dtype)
+        return np.asarray(A / (1 + per_row(t)), A.dtype)
 
     def gradient(self, A: Array) -> Array:
         return A
@@ -88,13 +104,68 @@ class SquaredL2(Proximable, Smooth):
 class Lasso(Proximable):
     """Sum of |a|."""
 
+    separable = True
     entrywise = True
 
     def rows(self, A: Array) -> Array:
         return np.abs(A).sum(axis=1)
 
     def prox(self, A: Array, t: float | Array) -> Array:
-        return soft(A, _per_row(t))
+        return soft(A, per_row(t))
+
+
+@dataclass
+class GroupLasso(Proximable):
+    """Sum over rows and groups of columns of the Euclidean length; one group of all by default."""
+
+    groups: Any = None
+
+    def __post_init__(self) -> None:
+        if self.groups is None:
+            return
+        places = np.concatenate([np.ravel(group) for group in self.groups])
+        if len(np.unique(places)) < len(places):
+            raise ValueError("GroupLasso needs groups of different columns.")
+
+    def check(self, shape: tuple[int, int]) -> None:
+        if self.groups is None:
+            return
+        last = max(int(np.max(group)) for group in self.groups)
+        if last >= shape[1]:
+            raise ValueError(f"GroupLasso has a column {last}, and the factor {shape[1]} columns.")
+
+    def rows(self, A: Array) -> Array:
+        costs = np.zeros(len(A))
+        for group in self._places():
+            costs += np.linalg.norm(A[:, group], axis=1)
+        return costs
+
+    def prox(self, A: Array, t: float | Array) -> Array:
+        B = np.array(A)
+        for group in self._places():
+            B[:, group] = L2().prox(A[:, group], t)
+        return B
+
+    def _places(self) -> list[Any]:
+        if self.groups is None:
+            return [slice(None)]
+        return [np.ravel(group) for group in self.groups]
+
+
+@dataclass
+class L0(Proximable):
+    """Number of entries that are not zero. Not convex: fits are local."""
+
+    separable = True
+    entrywise = True
+    convex = False
+
+    def rows(self, A: Array) -> Array:
+        return np.count_nonzero(A, axis=1).astype(np.float64)
+
+    def prox(self, A: Array, t: float | Array) -> Array:
+        # a nonzero entry costs t, a zero one a^2/2
+        return np.where(np.square(A) > 2 * per_row(t), A, A.dtype.type(0))
 
 
 @dataclass
@@ -103,6 +174,7 @@ class PowerPenalty(Proximable):
 
     p: float = 2.0
     weights: Any = 1.0
+    separable = True
 
     def __post_init__(self) -> None:
         if not 1 <= self.p < np.inf:
@@ -115,7 +187,7 @@ class PowerPenalty(Proximable):
         return (self.weights * np.abs(A) ** self.p).sum(axis=1) / self.p
 
     def prox(self, A: Array, t: float | Array) -> Array:
-        cost = _per_row(t) * np.asarray(self.weights)
+        cost = per_row(t) * np.asarray(self.weights)
         if self.p == 1:
             return soft(A, cost)
         if self.p == 2:
@@ -146,7 +218,8 @@ class AtomNorms(Penalty):
         return float(self.norm.value(A.T).sum())
 
 
-def _per_row(t: float | Array) -> float | Array:
+def per_row(t: float | Array) -> float | Array:
+    """Return a strength for each row as a column."""
     if isinstance(t, np.ndarray) and t.ndim == 1:
         return t[:, None]
     return t

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from regfactor.core.linalg import project_simplex
-from regfactor.core.params import Array
+from regfactor.core.params import Array, require_count
 from regfactor.norms import L2, Norm
 from regfactor.penalties.factor import Proximable
 
@@ -37,7 +37,9 @@ class Constraint(Proximable):
 class NonNegative(Constraint):
     """Every entry >= 0."""
 
+    separable = True
     entrywise = True
+    non_negative = True
 
     def violation(self, A: Array) -> Array:
         return -A.min(axis=1, initial=0)
@@ -50,6 +52,8 @@ class NonNegative(Constraint):
 class Simplex(Constraint):
     """Rows of shares: non-negative, summing to one."""
 
+    non_negative = True
+
     def violation(self, A: Array) -> Array:
         below = -A.min(axis=1, initial=0)
         return np.maximum(below, np.abs(A.sum(axis=1) - 1))
@@ -61,6 +65,9 @@ class Simplex(Constraint):
 @dataclass
 class OneHot(Constraint):
     """Rows with a single one: hard assignment to an atom. Not convex."""
+
+    convex = False
+    non_negative = True
 
     def violation(self, A: Array) -> Array:
         return np.abs(A - self.project(A)).max(axis=1, initial=0)
@@ -80,3 +87,25 @@ class UnitBall(Constraint):
 
     def project(self, A: Array) -> Array:
         return A - self.norm.dual_prox(A, 1.0)
+
+
+@dataclass
+class Cardinality(Constraint):
+    """At most `count` entries of each row are not zero. Not convex: fits are local."""
+
+    count: int = 1
+    convex = False
+
+    def __post_init__(self) -> None:
+        require_count(self, count=self.count)
+
+    def violation(self, A: Array) -> Array:
+        return np.count_nonzero(A, axis=1) - self.count
+
+    def project(self, A: Array) -> Array:
+        if self.count >= A.shape[1]:
+            return A
+        largest = np.argpartition(-np.abs(A), self.count - 1, axis=1)[:, : self.count]
+        kept = np.zeros_like(A)
+        np.put_along_axis(kept, largest, np.take_along_axis(A, largest, axis=1), axis=1)
+        return kept

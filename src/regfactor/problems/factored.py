@@ -13,7 +13,7 @@ import numpy as np
 from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.loop import Limits
 from regfactor.core.params import Array, UnsupportedProblem, is_number, wrong_part
-from regfactor.penalties import Free, NonNegative, OneHot, Penalty, Simplex, Smooth
+from regfactor.penalties import Free, OneHot, Penalty, Proximable, Simplex, Smooth
 from regfactor.problems.base import Problem
 from regfactor.problems.data import Data
 from regfactor.problems.design import Design, shifted
@@ -46,8 +46,9 @@ class Factored(Problem[FactorPoint]):
     solvers = (LBFGS, ALTERNATING)
 
     def candidates(self, limits: Limits) -> tuple[str, ...]:
-        """Return the one solver: losses that couple the columns of a row have no faster one."""
-        if self.smooth and self.data.rowwise:
+        """Return the one solver: others know no losses of whole rows, and hold entries by steps."""
+        held = self.known_codes is not None or self.known_components is not None
+        if self.smooth and (self.data.rowwise or held):
             return (LBFGS,)
         return (ALTERNATING,)
 
@@ -77,24 +78,54 @@ class Factored(Problem[FactorPoint]):
                 raise wrong_part(name, penalty, Penalty, "regfactor.penalties.SquaredL2()")
         if not (is_number(self.alpha) and 0 <= self.alpha < np.inf):
             raise ValueError(f"alpha must be a finite number >= 0, got {self.alpha!r}.")
-        # shares and hard assignments can use more atoms than there are columns; other factors
-        # cannot
-        most = min(self.data.shape)
-        name = "min(n, d)"
-        if isinstance(self.on_codes, OneHot | Simplex):
-            most = self.data.shape[0]
-            name = "n"
-        if not (isinstance(self.rank, int | np.integer) and 1 <= self.rank <= most):
-            raise ValueError(
-                f"rank must be a whole number from 1 to {name} = {most}, got {self.rank!r}.",
+        if not (isinstance(self.rank, int | np.integer) and self.rank >= 1):
+            raise ValueError(f"rank must be a whole number of at least one, got {self.rank!r}.")
+        n, d = self.data.shape
+        if isinstance(self.on_codes, OneHot | Simplex) and self.rank > n:
+            raise ValueError(f"rank must be at most n = {n} for {self.on_codes}, got {self.rank}.")
+        self._check_factor("codes", self.on_codes, (n, self.rank), self.known_codes)
+        self._check_factor("components", self.on_components, (self.rank, d), self.known_components)
+        if not self.on_codes.rowwise and self.row_weights is not None:
+            raise UnsupportedProblem(
+                f"on_codes={self.on_codes} couples rows, among which weights cannot act as "
+                "repetition counts: leave sample_weight out."
             )
-        for name, penalty in (("on_codes", self.on_codes), ("on_components", self.on_components)):
-            if not penalty.rowwise:
-                raise UnsupportedProblem(
-                    f"{name}={penalty} couples rows and has no update here. Use the gauge it "
-                    "induces (rank=None), or SquaredL2 on both factors.",
-                )
         self._check_signs()
+
+    def _check_factor(
+        self,
+        name: str,
+        penalty: Penalty,
+        shape: tuple[int, int],
+        known: Array | None,
+    ) -> None:
+        """Raise for a penalty that has no update, or does not fit the factor or what is known."""
+        if not isinstance(penalty, Proximable) and penalty.ridge is None:
+            raise UnsupportedProblem(
+                f"on_{name}={penalty} couples rows and has no update here: it lacks the ability "
+                "Proximable of regfactor/penalties/factor.py. Use the gauge it induces "
+                "(rank=None), or SquaredL2 on both factors."
+            )
+        penalty.check(shape)
+        if known is None:
+            return
+        if np.shape(known) != shape:
+            raise ValueError(f"known_{name} must be of shape {shape}, got {np.shape(known)}.")
+        if np.isinf(known).any():
+            raise ValueError(f"known_{name} must be finite, or NaN where they are not known.")
+        held: Any = ~np.isnan(known)
+        mixed = held.any(axis=1) & ~held.all(axis=1)
+        if mixed.any() and not penalty.separable:
+            raise UnsupportedProblem(
+                f"on_{name}={penalty} is no sum over entries, so that its rows must be known as a "
+                f"whole or not at all; row {int(mixed.argmax())} of known_{name} is known in part."
+            )
+        whole = held.all(axis=1)
+        if penalty.rowwise and whole.any():
+            costs = penalty.rows(np.where(whole[:, None], known, 0.0))
+            if np.isinf(costs[whole]).any():
+                row = int(np.flatnonzero(whole & np.isinf(costs))[0])
+                raise ValueError(f"Row {row} of known_{name} violates on_{name}={penalty}.")
 
     def _check_signs(self) -> None:
         """Raise for a loss of predictors >= 0 whose factors can make others."""
@@ -104,7 +135,7 @@ class Factored(Problem[FactorPoint]):
         if not restricted or chosen:
             return
         penalties = (self.on_codes, self.on_components)
-        if not all(isinstance(penalty, NonNegative | Simplex) for penalty in penalties):
+        if not all(penalty.non_negative for penalty in penalties):
             raise UnsupportedProblem(
                 f"{restricted[0]} takes predictors >= 0 only, and these factors can make others. "
                 "Use on_codes=NonNegative() and on_components=NonNegative(), or a loss on the "
@@ -123,10 +154,15 @@ class Factored(Problem[FactorPoint]):
         data = shifted(self.data, self.design, B)
         k = F.rank - len(self.extra_rows)
         rows = data.row_values(F)
-        on_codes = self.on_codes.rows(F.codes[:, :k])
-        if on_codes.any():
-            rows = rows + self.alpha * on_codes
+        coupled = 0.0
+        if not self.on_codes.rowwise:
+            coupled = self.alpha * self.on_codes.value(F.codes[:, :k])
+        else:
+            on_codes = self.on_codes.rows(F.codes[:, :k])
+            if on_codes.any():
+                rows = rows + self.alpha * on_codes
         total = float(rows.sum() if self.row_weights is None else self.row_weights @ rows)
+        total += coupled
         on_components = self.on_components.value(F.C[:k])
         if on_components:
             total += self.alpha * on_components
@@ -150,22 +186,39 @@ class Factored(Problem[FactorPoint]):
         penalties = isinstance(self.on_codes, Smooth) and isinstance(self.on_components, Smooth)
         return penalties and self.data.smooth
 
-    def pack(self, F: Factors) -> Array:
-        """Return the factors as one vector."""
-        return np.concatenate([F.codes.ravel(), F.C.ravel()])
+    def pack(self, point: FactorPoint) -> Array:
+        """Return factors and free coefficients as one vector."""
+        F = point.factors
+        parts = [F.codes.ravel(), F.C.ravel()]
+        if point.coefficients is not None:
+            parts.append(point.coefficients.ravel())
+        return np.concatenate(parts)
 
-    def unpack(self, packed: Array) -> Factors:
-        """Return the factors of a packed vector."""
+    def unpack(self, packed: Array) -> FactorPoint:
+        """Return the factors and free coefficients of a packed vector."""
         n, d = self.data.shape
-        codes = packed[: n * self.rank].reshape(n, -1)
-        return Factors(codes, packed[n * self.rank :].reshape(-1, d))
+        k = self.rank
+        codes = packed[: n * k].reshape(n, k)
+        C = packed[n * k : (n + d) * k].reshape(k, d)
+        B = None
+        if self.design is not None:
+            B = packed[(n + d) * k :].reshape(-1, d)
+        return FactorPoint(Factors(codes, C), B)
 
     def value_and_gradient(self, packed: Array) -> tuple[float, Array]:
         """Return the objective and its gradient at packed factors, zero at known entries."""
-        F = self.hold(self.unpack(packed))
+        point = self.unpack(packed)
+        F = self.hold(point.factors)
+        B = point.coefficients
         assert isinstance(self.on_codes, Smooth) and isinstance(self.on_components, Smooth)
         layout = self.data.layout
-        g = self.weighted.gradient(F)
+        data = self.weighted
+        slope = None
+        if self.design is not None and B is not None:
+            data = data.shifted(self.design.D, B)
+        g = data.gradient(F)
+        if self.design is not None and B is not None:
+            slope = layout.adjoint(self.design.D, g) + self.design.strengths[:, None] * B
         rows = 1.0 if self.row_weights is None else self.row_weights[:, None]
         on_codes = layout.times(g, F.C.T) + self.alpha * rows * self.on_codes.gradient(F.codes)
         on_components = layout.adjoint(F.codes, g) + self.alpha * self.on_components.gradient(F.C)
@@ -173,7 +226,7 @@ class Factored(Problem[FactorPoint]):
             _with_known(on_codes, self.known_codes, 0),
             _with_known(on_components, self.known_components, 0),
         )
-        return self.objective(F), self.pack(gradient)
+        return self.objective(F, B), self.pack(FactorPoint(gradient, slope))
 
 
 def _with_known(A: Array, known: Array | None, value: Any) -> Array:

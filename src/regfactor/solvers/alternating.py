@@ -13,15 +13,21 @@ import numpy as np
 
 from regfactor.core.factors import FactorPoint, Factors, rebalance
 from regfactor.core.loop import Iterate
-from regfactor.core.params import UnsupportedProblem
+from regfactor.core.params import Array, UnsupportedProblem
 from regfactor.losses import KL, Squared
 from regfactor.penalties import NonNegative, SquaredL2
 from regfactor.problems import Factored
 from regfactor.solvers.base import Solver
 from regfactor.solvers.groups import group_constants, has_constants
 from regfactor.solvers.newton import is_newtonian, newton_sweeps
-from regfactor.solvers.starts import first_factors, first_point
-from regfactor.solvers.updates import update_codes, update_components
+from regfactor.solvers.starts import first_local, first_point
+from regfactor.solvers.updates import (
+    newton_columns,
+    update_codes,
+    update_components,
+    update_held_codes,
+    update_held_components,
+)
 
 SWEEPS_PER_ITERATE = 4  # over non-negative factors
 # share of the last change by which a sweep starts ahead; how it grows and falls
@@ -49,12 +55,17 @@ class Alternating(Solver):
                 "On a sparse table factors must be free, under SquaredL2, or (with the losses "
                 "squared and kl) NonNegative; give it as a dense one with NaN."
             )
-        if not is_newtonian(problem) and (
-            problem.design is not None or problem.extra_components is not None
-        ):
+        if is_newtonian(problem):
+            return
+        if problem.extra_components is not None:
             raise UnsupportedProblem(
-                "Free terms next to the factors need smooth elementwise losses and SquaredL2 or "
-                "Free."
+                "Extra components need smooth elementwise losses and SquaredL2 or Free."
+            )
+        data = problem.data
+        if problem.design is not None and (data.rowwise or not data.smooth or not data.unbounded):
+            raise UnsupportedProblem(
+                "An intercept next to these factors needs smooth losses of single entries on the "
+                "whole line: leave fit_intercept=False, or use SquaredL2 or Free on both factors."
             )
 
     def iterates(
@@ -65,25 +76,37 @@ class Alternating(Solver):
         """Yield after every sweep, or after a few where they are cheap and uneven."""
         if is_newtonian(problem):
             yield from newton_sweeps(problem, start or first_point(problem))
-        if start is not None:
-            F = start.factors
-        else:
-            F = first_factors(problem, np.random.default_rng(self.random_state))
+        point = start
+        if point is None:
+            point = first_local(problem, np.random.default_rng(self.random_state))
         if _leads(problem):
-            swept = led_sweeps(problem, F)
+            swept = led_sweeps(problem, point.factors)
         else:
-            swept = sweeps(problem, F)
+            swept = sweeps(problem, point)
         yield next(swept)
         while True:
             few = list(itertools.islice(swept, SWEEPS_PER_ITERATE if _leads(problem) else 1))
             yield replace(few[-1], steps=sum(it.steps for it in few))
 
 
-def sweeps(problem: Factored, F: Factors) -> Iterator[Iterate[FactorPoint]]:
-    """Yield the first factors, then those after every sweep."""
+def sweeps(problem: Factored, point: FactorPoint) -> Iterator[Iterate[FactorPoint]]:
+    """Yield the first point, then those after every sweep."""
+    F = point.factors
+    design = problem.design
+    B = None
+    if design is not None:
+        B = point.coefficients
+        if B is None:
+            B = np.zeros((design.D.shape[1], F.shape[1]), problem.data.dtype)
     while True:
-        yield Iterate(FactorPoint(F), problem.objective(F))
-        F = sweep(problem, F)
+        yield Iterate(FactorPoint(F, B), problem.objective(F, B))
+        if design is None or B is None:
+            F = sweep(problem, F)
+        else:
+            beside = problem.weighted.shifted(F.codes, F.C)
+            B = newton_columns(beside, design.D, B, design.strengths)
+            shifted = replace(problem, data=problem.data.shifted(design.D, B), design=None)
+            F = sweep(shifted, F)
 
 
 def led_sweeps(problem: Factored, F: Factors) -> Iterator[Iterate[FactorPoint]]:
@@ -116,16 +139,26 @@ def led_sweeps(problem: Factored, F: Factors) -> Iterator[Iterate[FactorPoint]]:
 
 def sweep(problem: Factored, F: Factors) -> Factors:
     """Improve the components, then the codes, which fit the components that are returned."""
-    alpha = problem.alpha
-    if has_constants(problem):
-        components = group_constants(problem, F.codes, F.C)
-    else:
-        components = update_components(problem.weighted, F.codes, F.C, problem.on_components, alpha)
-    F = problem.hold(Factors(F.codes, components))
+    F = Factors(F.codes, _improved_components(problem, F))
     if _balanced(problem):
         F = rebalance(F)
-    codes = update_codes(problem.data, F.codes, F.C, problem.on_codes, alpha)
-    return problem.hold(Factors(codes, F.C))
+    return Factors(_improved_codes(problem, F), F.C)
+
+
+def _improved_components(problem: Factored, F: Factors) -> Array:
+    if has_constants(problem):
+        return group_constants(problem, F.codes, F.C)
+    update = (problem.weighted, F.codes, F.C, problem.on_components, problem.alpha)
+    if problem.known_components is None:
+        return update_components(*update)
+    return update_held_components(*update, problem.known_components)
+
+
+def _improved_codes(problem: Factored, F: Factors) -> Array:
+    update = (problem.data, F.codes, F.C, problem.on_codes, problem.alpha)
+    if problem.known_codes is None:
+        return update_codes(*update)
+    return update_held_codes(*update, problem.known_codes)
 
 
 def _balanced(problem: Factored) -> bool:
@@ -151,10 +184,10 @@ def _by_entries(problem: Factored) -> bool:
 
 def _leads(problem: Factored) -> bool:
     """Whether sweeps gain from a lead: those over non-negative factors are cheap and many."""
-    return isinstance(problem.on_codes, NonNegative) and isinstance(
-        problem.on_components,
-        NonNegative,
-    )
+    free = problem.known_codes is None and problem.known_components is None
+    penalties = (problem.on_codes, problem.on_components)
+    positive = all(isinstance(penalty, NonNegative) for penalty in penalties)
+    return positive and free and problem.design is None
 
 
 def _ahead(F: Factors, old: Factors, lead: float) -> Factors:

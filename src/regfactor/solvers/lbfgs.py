@@ -13,7 +13,7 @@ from regfactor.core.loop import Iterate
 from regfactor.core.params import UnsupportedProblem
 from regfactor.problems import Factored
 from regfactor.solvers.base import Solver
-from regfactor.solvers.starts import first_factors
+from regfactor.solvers.starts import first_local
 
 
 @dataclass
@@ -31,9 +31,11 @@ class Lbfgs(Solver):
     def check(self, problem: Factored) -> None:
         if not problem.smooth:
             raise UnsupportedProblem(
-                "Lbfgs needs a smooth loss and smooth penalties (Free or SquaredL2). Use "
-                "Alternating."
+                "Lbfgs needs a smooth loss and smooth penalties (Free, SquaredL2 or "
+                "GraphLaplacian). Use Alternating."
             )
+        if problem.extra_components is not None:
+            raise UnsupportedProblem("Lbfgs has no codes of extra components. Use Alternating.")
 
     def iterates(
         self,
@@ -41,12 +43,11 @@ class Lbfgs(Solver):
         start: FactorPoint | None,
     ) -> Iterator[Iterate[FactorPoint]]:
         """Yield after every stretch, until no step lowers the objective."""
-        if start is not None:
-            F = start.factors
-        else:
-            F = first_factors(problem, np.random.default_rng(self.random_state))
-        packed = problem.pack(F).astype(np.float64)
-        yield Iterate(FactorPoint(F), problem.objective(F))
+        point = start
+        if point is None:
+            point = first_local(problem, np.random.default_rng(self.random_state))
+        packed = problem.pack(point).astype(np.float64)
+        yield Iterate(point, problem.objective(point.factors, point.coefficients))
         while True:
             found = scipy.optimize.minimize(
                 problem.value_and_gradient,
@@ -57,10 +58,11 @@ class Lbfgs(Solver):
             )
             settled = not found.fun < problem.value_and_gradient(packed)[0]
             packed = found.x
-            F = problem.hold(problem.unpack(packed).astype(problem.data.dtype))
+            point = problem.unpack(packed).astype(problem.data.dtype)
+            F = problem.hold(point.factors)
             yield Iterate(
-                FactorPoint(F),
-                problem.objective(F),
+                FactorPoint(F, point.coefficients),
+                problem.objective(F, point.coefficients),
                 settled=settled,
                 steps=max(int(found.nit), 1),
             )

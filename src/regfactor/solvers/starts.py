@@ -12,9 +12,19 @@ from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.linalg import orthonormal, thin_svd
 from regfactor.core.params import Array
 from regfactor.losses import KL, Gamma, NegativeBinomial, Ordinal, Poisson, Squared
-from regfactor.penalties import Constraint, NonNegative, OneHot, Simplex
+from regfactor.penalties import (
+    CodeParts,
+    ComponentParts,
+    Constraint,
+    NonNegative,
+    OneHot,
+    Penalty,
+    Simplex,
+    Sum,
+)
 from regfactor.problems import Data, Factored
 from regfactor.problems.layout import Layout
+from regfactor.solvers.updates import newton_columns
 
 FULL_SVD_SIZE = 500  # rows or columns up to which leading singular vectors come from a whole SVD
 OVERSAMPLING = 5  # additional directions of a rough SVD
@@ -37,7 +47,9 @@ def first_factors(problem: Factored, rng: np.random.Generator) -> Factors:
         U, s, Vt = leading_svd(working_response(data), k)
     root = np.sqrt(s)
     F = Factors(U * root, root[:, None] * Vt)
-    if isinstance(problem.on_codes, NonNegative) or isinstance(problem.on_components, NonNegative):
+    if k > min(data.shape):
+        F = _overcomplete(F, k, rng)
+    if _has_signs(problem.on_codes) or _has_signs(problem.on_components):
         if not F.rank:  # an all-zero table has no atom to begin with
             n, d = data.shape
             codes = np.zeros((n, k), data.dtype)
@@ -45,6 +57,83 @@ def first_factors(problem: Factored, rng: np.random.Generator) -> Factors:
         F = _positive(F)
     codes = _feasible(problem.on_codes, F.codes)
     return problem.hold(Factors(codes, _feasible(problem.on_components, F.C)))
+
+
+def first_local(problem: Factored, rng: np.random.Generator) -> FactorPoint:
+    """Return feasible factors near the data, beside the best offsets and what is known."""
+    data = problem.data
+    B = None
+    beside = problem
+    if problem.design is not None:
+        D = problem.design.D
+        B = np.zeros((D.shape[1], data.shape[1]), data.dtype)
+        if not data.rowwise:
+            B = newton_columns(problem.weighted, D, B, problem.design.strengths)
+        beside = replace(problem, data=data.shifted(D, B), design=None)
+    F = first_factors(beside, rng)
+    if problem.known_codes is not None and not data.layout.sparse:
+        F = _near_known(beside, F)
+    return FactorPoint(F, B)
+
+
+def random_local(problem: Factored, rng: np.random.Generator) -> FactorPoint:
+    """Return feasible factors that are random, in the size of those near the data."""
+    point = first_local(problem, rng)
+    if isinstance(problem.on_codes, OneHot | Simplex):
+        return point
+    F = point.factors
+    codes = _like(F.codes, rng)
+    C = _like(F.C, rng)
+    if _has_signs(problem.on_codes) or _has_signs(problem.on_components):
+        codes = np.abs(codes)
+        C = np.abs(C)
+    F = Factors(_feasible(problem.on_codes, codes), _feasible(problem.on_components, C))
+    return FactorPoint(problem.hold(F), point.coefficients)
+
+
+def _like(A: Array, rng: np.random.Generator) -> Array:
+    """Return normal numbers of the same mean square."""
+    size = np.sqrt(np.square(A).mean())
+    return (size * rng.normal(size=A.shape)).astype(A.dtype)
+
+
+def _overcomplete(F: Factors, k: int, rng: np.random.Generator) -> Factors:
+    """Return factors with further components, mixtures of those there are, of codes zero."""
+    missing = k - F.rank
+    mixed = rng.normal(size=(missing, F.rank)) @ F.C / max(F.rank, 1) ** 0.5
+    codes = np.zeros((len(F.codes), missing), F.C.dtype)
+    return F + Factors(codes, mixed.astype(F.C.dtype))
+
+
+def _near_known(problem: Factored, F: Factors) -> Factors:
+    """Return factors that begin with what known codes explain.
+
+    Known columns explain the table first, and free ones the rest of it; rows whose codes are known
+    determine components, and these the codes of the others.
+    """
+    known = problem.known_codes
+    assert known is not None
+    held = ~np.isnan(known)
+    columns = held.all(axis=0)
+    rows = held.all(axis=1)
+    Y = working_response(problem.data)
+    codes = F.codes.copy()
+    C = F.C.copy()
+    if columns.any():
+        K = known[:, columns].astype(Y.dtype)
+        C[columns] = np.linalg.lstsq(K, Y)[0]
+        free = int((~columns).sum())
+        if free:
+            U, s, Vt = leading_svd(Y - K @ C[columns], free)
+            root = np.sqrt(s)
+            places = np.flatnonzero(~columns)[: len(s)]
+            codes[:, places] = U * root
+            C[places] = root[:, None] * Vt
+    elif rows.any():
+        C = np.linalg.lstsq(known[rows].astype(Y.dtype), Y[rows])[0]
+        codes = np.linalg.lstsq(C.T, Y.T)[0].T
+    codes = _feasible(problem.on_codes, codes)
+    return problem.hold(Factors(codes, _feasible(problem.on_components, C)))
 
 
 def first_point(problem: Factored) -> FactorPoint:
@@ -329,7 +418,16 @@ def _spread_rows(problem: Factored, rng: np.random.Generator) -> Factors:
     return Factors(codes, _feasible(problem.on_components, rows[chosen]))
 
 
-def _feasible(penalty: object, A: Array) -> Array:
+def _feasible(penalty: Penalty, A: Array) -> Array:
     if isinstance(penalty, Constraint):
         return penalty.project(A)
+    _, rest = penalty.split()
+    if isinstance(rest, Sum | CodeParts | ComponentParts):
+        return rest.prox(A, 0.0)
     return A
+
+
+def _has_signs(penalty: Penalty) -> bool:
+    """Return whether entries are kept from below zero, and from nothing else."""
+    with_signs = isinstance(penalty, NonNegative | Sum | CodeParts | ComponentParts)
+    return with_signs and penalty.non_negative

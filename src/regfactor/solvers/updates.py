@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -53,9 +54,64 @@ def update_codes(
         data.inside,
         lambda A: A.sum(axis=1),
     )
+    if not penalty.rowwise:
+        block = _whole(data, block.predict, block.adjoint)
     curvature = _curvature(data, Phi @ C, C)
-    prox = _require_prox(penalty)
-    return proximal_steps(block, data, Phi, prox, alpha, curvature, steps, clock)
+    return proximal_steps(block, data, Phi, penalty, alpha, curvature, steps, clock)
+
+
+def update_held_codes(
+    data: Data,
+    Phi: Array,
+    C: Array,
+    penalty: Penalty,
+    alpha: float,
+    known: Array,
+    steps: int = PROXIMAL_STEPS,
+) -> Array:
+    """Return better codes with known ones, which are not NaN, held.
+
+    Rows without a known code are updated as ever, rows of known codes left as they are.
+    """
+    held: Any = ~np.isnan(known)
+    free = ~held.any(axis=1)
+    mixed = held.any(axis=1) & ~held.all(axis=1)
+    if not penalty.rowwise:
+        free[:] = False
+        mixed[:] = True
+    Phi = Phi.copy()
+    if free.any():
+        part = data.of_rows(np.flatnonzero(free))
+        Phi[free] = update_codes(part, Phi[free], C, penalty, alpha, steps)
+    if mixed.any():
+        kept = Held(penalty, known[mixed])
+        part = data.of_rows(np.flatnonzero(mixed))
+        Phi[mixed] = update_codes(part, Phi[mixed], C, kept, alpha, steps)
+    return Phi
+
+
+class Held(Proximable):
+    """A penalty of a factor of which some entries are known."""
+
+    def __init__(self, penalty: Penalty, known: Array) -> None:
+        self.penalty = penalty
+        self.known = known
+        self.rowwise = penalty.rowwise
+        self.convex = penalty.convex
+
+    def rows(self, A: Array) -> Array:
+        return self.penalty.rows(A)
+
+    def value(self, A: Array) -> float:
+        return self.penalty.value(A)
+
+    def prox(self, A: Array, t: float | Array) -> Array:
+        stepped = _require_prox(self.penalty).prox(A, t)
+        return np.where(np.isnan(self.known), stepped, self.known).astype(A.dtype)
+
+    def split(self) -> tuple[Any, Penalty]:
+        smooth, rest = self.penalty.split()
+        return smooth, Held(rest, self.known)
 
 
 def update_components(
@@ -87,15 +143,44 @@ def update_components(
             else:
                 C[:, t.columns] = update_codes(part.T, B.T, Phi.T, penalty, alpha, steps).T
         return C
-    block = FactorBlock(
-        lambda A: Phi @ A,
-        lambda G: Phi.T @ G,
+    block = _whole(data, lambda A: Phi @ A, lambda G: Phi.T @ G)
+    curvature = _curvature(data, Phi @ C, Phi)
+    return proximal_steps(block, data, C, penalty, alpha, curvature, steps)
+
+
+def update_held_components(
+    data: Data,
+    Phi: Array,
+    C: Array,
+    penalty: Penalty,
+    alpha: float,
+    known: Array,
+) -> Array:
+    """Return better components with known ones, which are not NaN, held."""
+    if penalty.entrywise and not data.rowwise:
+        C = C.copy()
+        for t in data.terms:
+            part = data.only(t).T
+            B = C[:, t.columns].T
+            held = known[:, t.columns].T
+            C[:, t.columns] = update_held_codes(part, B, Phi.T, penalty, alpha, held).T
+        return C
+    return update_components(data, Phi, C, Held(penalty, known), alpha)
+
+
+def _whole(
+    data: Data,
+    predict: Callable[[Array], Array],
+    adjoint: Callable[[Array], Array],
+) -> FactorBlock:
+    """Return a factor that is updated as one, since its penalty or the loss couples its rows."""
+    return FactorBlock(
+        predict,
+        adjoint,
         lambda Z: data.row_values(Z).sum(keepdims=True),
         lambda Z: np.asarray(data.inside(Z).all(keepdims=True)),
         lambda A: A.sum(keepdims=True)[0],
     )
-    curvature = _curvature(data, Phi @ C, Phi)
-    return proximal_steps(block, data, C, _require_prox(penalty), alpha, curvature, steps)
 
 
 def _non_negative(side: Side, B: Array, steps: int, clock: Clock | None = None) -> Array:
@@ -184,19 +269,34 @@ def proximal_steps(
     block: FactorBlock,
     data: Data,
     A: Array,
-    penalty: Proximable,
+    penalty: Penalty,
     alpha: float,
     curvature: float,
     steps: int,
     clock: Clock | None = None,
 ) -> Array:
-    """Take accelerated proximal steps with restarts; parts that end worse than before are reset."""
+    """Take accelerated proximal steps with restarts; parts that end worse than before are reset.
+
+    Under a penalty that is not convex steps have no momentum, so that none is worse than the last.
+    """
+    graph, rest = penalty.split()
+    prox = _require_prox(rest)
 
     def cost(A: Array) -> Array:
         values = block.values(block.predict(A))
         return values + alpha * _part_costs(penalty, A, len(values))
 
+    def gradient(A: Array) -> Array:
+        G = block.adjoint(data.gradient(block.predict(A)))
+        return G if graph is None else G + alpha * graph.gradient(A)
+
+    def smooth(A: Array) -> Array:
+        values = block.values(block.predict(A))
+        return values if graph is None else values + alpha * _part_costs(graph, A, len(values))
+
     first = cost(A)
+    if graph is not None:
+        curvature += alpha * graph.curvature
     # steps of a line search never get as small
     smallest_step = CONVERGED_STEP if np.isfinite(data.curvature) else 1e3 * CONVERGED_STEP
     curvatures = np.full(len(first), curvature, A.dtype)
@@ -204,16 +304,18 @@ def proximal_steps(
     ahead = A
     t = np.ones(len(first), A.dtype)
     for _ in range(steps):
-        G = block.adjoint(data.gradient(block.predict(ahead)))
+        G = gradient(ahead)
         if np.isfinite(data.curvature):  # the bound holds everywhere: no step needs to be tried
-            new = penalty.prox(ahead - G / curvatures[:, None], alpha / curvatures)
+            new = prox.prox(ahead - G / curvatures[:, None], alpha / curvatures)
         else:
-            new, curvatures = _searched_step(block, ahead, G, curvatures, penalty, alpha)
+            new, curvatures = _searched_step(block, smooth, ahead, G, curvatures, prox, alpha)
         change = new - now
         # a part that turned back restarts
         t = np.where(block.reduce((ahead - new) * change) > 0, 1, t)
         t_next = (1 + np.sqrt(1 + 4 * t * t)) / 2
-        further = new + ((t - 1) / t_next)[:, None] * change
+        further = new
+        if penalty.convex:
+            further = new + ((t - 1) / t_next)[:, None] * change
         converged = np.abs(change).max(initial=0) <= smallest_step * np.abs(new).max(initial=0)
         now = new
         t = t_next
@@ -228,6 +330,7 @@ def proximal_steps(
 
 def _searched_step(
     block: FactorBlock,
+    smooth: Callable[[Array], Array],
     V: Array,
     G: Array,
     curvatures: Array,
@@ -235,7 +338,7 @@ def _searched_step(
     alpha: float,
 ) -> tuple[Array, Array]:
     """Step every part, doubling its curvature until the quadratic model bounds the loss."""
-    value = block.values(block.predict(V))
+    value = smooth(V)
     curvatures = curvatures.copy()
     new = V
 
@@ -245,7 +348,7 @@ def _searched_step(
         new = penalty.prox(V - G / curvatures[:, None], alpha / curvatures)
         change = new - V
         model = value + block.reduce(G * change) + curvatures / 2 * block.reduce(change * change)
-        bounded = block.values(block.predict(new)) <= model + 1e-10 * np.abs(model)
+        bounded = smooth(new) <= model + 1e-10 * np.abs(model)
         return bounded[parts]
 
     backtrack_each(is_bounded, curvatures, factor=2.0)
@@ -258,11 +361,10 @@ def _ridge_regression(X: Array, C: Array, ridge: Array) -> Array:
     return np.asarray((np.linalg.pinv(gram, hermitian=True) @ (C @ X.T)).T, X.dtype)
 
 
-def _part_costs(penalty: Penalty, A: Array, parts: int) -> Array:
-    costs = penalty.rows(A)
-    if parts == len(A):
-        return costs
-    return costs.sum(keepdims=True)
+def _part_costs(penalty: Any, A: Array, parts: int) -> Array:
+    if parts == 1:
+        return np.array([penalty.value(A)])
+    return penalty.rows(A)
 
 
 def _curvature(data: Data, Z: Array, held: Array) -> float:
@@ -289,5 +391,6 @@ def _require_prox(penalty: Penalty) -> Proximable:
     if isinstance(penalty, Proximable):
         return penalty
     raise UnsupportedProblem(
-        f"{penalty} has neither a ridge form nor a prox, so its factor cannot be updated."
+        f"{penalty} has neither a ridge form nor a prox, so its factor cannot be updated. Give it "
+        "the ability Proximable.prox of regfactor/penalties/factor.py."
     )
