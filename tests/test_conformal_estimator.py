@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import binomtest
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -602,3 +603,45 @@ def test_intervals_contain_most_predictions():
     wide = model.predict_interval(X, level=0.95)
     assert (wide.lower <= lower).all() and (wide.upper >= upper).all()
     assert not math.isnan(model.coverage_.held_out)
+
+
+@pytest.mark.parametrize("method", ["split", "cross"])
+@pytest.mark.parametrize("kind", ["classes", "targets"])
+def test_weights_of_held_out_labels_count_repetitions(kind, method):
+    """Fitted estimators, which weights do not move, calibrated with weights and with copies."""
+    random = np.random.default_rng(3)
+    X = random.normal(size=(90, 3))
+    y = X[:, 0] + random.normal(size=90)
+    model = LinearRegression().fit(X[:20], y[:20])
+    if kind == "classes":
+        y = (y > 0).astype(int)
+        model = LogisticRegression().fit(X[:20], y[:20])
+    X = X[20:]
+    y = y[20:]
+    counts = random.integers(0, 4, size=len(y))
+    copies = np.repeat(np.arange(len(y)), counts)
+    share = 1 if method == "split" else 1 / 3
+    conformal = Conformal(
+        FrozenEstimator(model), method=method, calibration_share=share, random_state=0
+    )
+    weighted = clone(conformal).fit(X, y, sample_weight=counts.astype(float))
+    repeated = clone(conformal).fit(X[copies], y[copies])
+    new = random.normal(size=(40, 3))
+    for level in (0.5, 0.8, 0.9):
+        if kind == "classes":
+            found = weighted.predict_set(new, level)
+            assert_array_equal(found, repeated.predict_set(new, level))
+        else:
+            found = weighted.predict_interval(new, level)
+            assert_allclose(found, repeated.predict_interval(new, level))
+    for name in ("n_labels", "expected", "low", "high", "held_out", "size"):
+        assert_allclose(getattr(weighted.coverage_, name), getattr(repeated.coverage_, name))
+    assert weighted.coverage_.by_class == pytest.approx(repeated.coverage_.by_class)
+
+
+def test_weights_below_one_can_be_too_few_labels():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(30, 2))
+    y = X[:, 0] + random.normal(size=30)
+    model = Conformal(LinearRegression(), random_state=0).fit(X, y, sample_weight=np.full(30, 0.2))
+    assert "cannot be given with 6 labels" in model.why_not()

@@ -112,7 +112,7 @@ def conformal_quantile(scores: Any, level: float, weights: Any = None) -> float:
     return float(scores[order[position]])
 
 
-def expected_coverage(n: int, level: float) -> float:
+def expected_coverage(n: float, level: float) -> float:
     """ceil((n + 1) level) / (n + 1): the probability that a new row is covered, without ties.
 
     Examples
@@ -123,7 +123,7 @@ def expected_coverage(n: int, level: float) -> float:
     return min(conformal_rank(n, level) / (n + 1), 1.0)
 
 
-def coverage_range(n: int, level: float, confidence: float = 0.9) -> tuple[float, float]:
+def coverage_range(n: float, level: float, confidence: float = 0.9) -> tuple[float, float]:
     """Return limits of the coverage that n held-out rows give.
 
     Over draws of the held-out rows the share of new rows that is covered has the distribution
@@ -243,7 +243,12 @@ def adaptive_sets(
     return scores <= quantile
 
 
-def cross_sets(held_out: Sequence[Array], new: Sequence[Array], level: float) -> Array:
+def cross_sets(
+    held_out: Sequence[Array],
+    new: Sequence[Array],
+    level: float,
+    weights: Sequence[Array] | None = None,
+) -> Array:
     """Return the sets {k : number of i with s_i < S_f(i)(x, k) is below (n + 1) level}.
 
     Parameters
@@ -254,16 +259,28 @@ def cross_sets(held_out: Sequence[Array], new: Sequence[Array], level: float) ->
         Scores S_f of all classes of the new rows by the model of each fold.
     level : float
         The share of new rows to cover.
+    weights : list of arrays of shape (n_labels of the fold,), default=None
+        Weights of the labeled rows, which act as repetition counts.
 
     Returns
     -------
     bool array of shape (n_rows, n_classes)
     """
-    n = sum(len(scores) for scores in held_out)
-    below = np.zeros(new[0].shape, dtype=np.int64)
-    for own, scores in zip(held_out, new, strict=True):
-        below += np.searchsorted(np.sort(own), scores, side="left")
-    return below < conformal_rank(n, level)
+    check_level(level)
+    if weights is None:
+        weights = [np.ones(len(scores)) for scores in held_out]
+    n = sum(float(own.sum()) for own in weights)
+    below = np.zeros(new[0].shape)
+    for own, scores, counts in zip(held_out, new, weights, strict=True):
+        below += weight_below(own, counts, scores)
+    return below < (n + 1) * level - ROUNDING
+
+
+def weight_below(scores: Array, weights: Array, values: Array) -> Array:
+    """Return the total weight of the scores below each value."""
+    order = np.argsort(scores)
+    total = np.concatenate([[0.0], np.cumsum(weights[order])])
+    return total[np.searchsorted(scores[order], values, side="left")]
 
 
 def normalized_residuals(y: Any, mean: Any, width: Any = None) -> Array:
@@ -301,6 +318,7 @@ def cross_interval(
     means: Array,
     level: float,
     widths: Array | None = None,
+    weights: Sequence[Array] | None = None,
 ) -> PredictionInterval:
     """Return the quantiles of m_f(i)(x) -+ r_i w_f(i)(x) over all held-out rows i.
 
@@ -318,14 +336,21 @@ def cross_interval(
         The share of new rows to cover.
     widths : array of shape (n_rows, n_folds), default=None
         Widths w_f of new rows by the model of each fold; 1 by default.
+    weights : list of arrays of shape (n_labels of the fold,), default=None
+        Weights of the labeled rows, which act as repetition counts.
     """
+    check_level(level)
     means = np.asarray(means, dtype=np.float64)
     scores = np.concatenate(residuals)
     fold_of_score = np.repeat(np.arange(len(residuals)), [len(own) for own in residuals])
     n = len(scores)
     n_rows = len(means)
-    rank = conformal_rank(n, level)
-    if rank > n:
+    counts = None if weights is None else np.concatenate(weights)
+    if counts is not None and np.all(counts == 1):
+        counts = None
+    total = n if counts is None else float(counts.sum())
+    needed = (total + 1) * level - ROUNDING
+    if needed > total:
         return PredictionInterval(np.full(n_rows, -np.inf), np.full(n_rows, np.inf))
     lower = np.empty(n_rows)
     upper = np.empty(n_rows)
@@ -336,9 +361,20 @@ def cross_interval(
         half = scores
         if widths is not None:
             half = scores * widths[block][:, fold_of_score]
-        lower[block] = np.partition(centers - half, n - rank, axis=1)[:, n - rank]
-        upper[block] = np.partition(centers + half, rank - 1, axis=1)[:, rank - 1]
+        lower[block] = -_row_quantiles(half - centers, needed, counts)
+        upper[block] = _row_quantiles(centers + half, needed, counts)
     return PredictionInterval(lower, upper)
+
+
+def _row_quantiles(values: Array, needed: float, weights: Array | None) -> Array:
+    """Return the least value of each row that with all below it has the weight that is needed."""
+    if weights is None:
+        rank = ceil(needed)
+        return np.partition(values, rank - 1, axis=1)[:, rank - 1]
+    order = np.argsort(values, axis=1)
+    place = (np.cumsum(weights[order], axis=1) < needed).sum(axis=1)
+    found = np.take_along_axis(order, place[:, None], axis=1)
+    return np.take_along_axis(values, found, axis=1)[:, 0]
 
 
 def check_level(level: float) -> None:

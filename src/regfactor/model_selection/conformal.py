@@ -24,6 +24,7 @@ from regfactor.fitting.conformal import (
     labels_needed,
     too_few_labels_message,
 )
+from regfactor.fitting.inputs import weights_of_all_rows
 from regfactor.fitting.labels import encode_labels, labels_of_rows
 from regfactor.fitting.parameters import (
     AUTO,
@@ -34,7 +35,7 @@ from regfactor.fitting.parameters import (
     parametrized,
 )
 from regfactor.model_selection.folds import LabeledKFold
-from regfactor.model_selection.held_out import ClassScores, ResidualScores, coverage_of
+from regfactor.model_selection.held_out import ClassScores, ResidualScores, coverage_of, weights_of
 from regfactor.model_selection.marked_labels import MarkedLabels, takes_unlabeled_rows
 
 SPLIT = "split"
@@ -170,8 +171,8 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
     A level needs at least level / (1 - level) held-out labels: 9 for 0.9, 19 for 0.95. With fewer,
     `predict_set` and `predict_interval` raise an error; `why_not` returns its message.
 
-    Weights and other arguments of `fit` are passed to the estimator; each held-out label counts
-    once.
+    Arguments of `fit` are passed to the estimator. A held-out label counts as often as its
+    `sample_weight` says: weights act as repetition counts.
 
     Examples
     --------
@@ -235,6 +236,9 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
         self._check_kind()
         labels = self._labels(X, y)
         X, _ = indexable(X, labels.y)
+        weights = np.ones(len(labels.y))
+        if fit_params.get("sample_weight") is not None:
+            weights = weights_of_all_rows(labels.y, fit_params["sample_weight"])
         held_out = self._held_out_rows(X, labels)
         rows = np.arange(len(labels.y))
         if not self._takes_unlabeled_rows():
@@ -254,7 +258,7 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
         folds = []
         for model, test, seed in zip(models, held_out, seeds, strict=True):
             part = _safe_indexing(X, test)
-            folds.append(scoring.held_out(model, part, labels, test, seed))
+            folds.append(scoring.held_out(model, part, labels, weights, test, seed))
         # nothing is published before all is computed: a fit that fails leaves the last one
         self.estimator_ = final
         self.scoring_ = scoring
@@ -335,7 +339,7 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
         level = self.level if level is None else level
         check_level(level)
         what = "A set" if is_classifier(self.estimator) else "An interval"
-        message = too_few_labels_message(what, len(self.held_out_rows_), level)
+        message = too_few_labels_message(what, float(weights_of(self.folds_).sum()), level)
         if message and self.method == SPLIT:
             return f"{message} method='cross' makes use of all labels."
         return message

@@ -11,17 +11,18 @@ from sklearn.pipeline import Pipeline
 
 from regfactor.core.params import Array, frozen
 from regfactor.fitting.conformal import (
+    ROUNDING,
     PredictionInterval,
     adaptive_scores,
     adaptive_sets,
     conformal_quantile,
-    conformal_rank,
     coverage_range,
     cross_interval,
     cross_sets,
     expected_coverage,
     normalized_residuals,
     split_interval,
+    weight_below,
 )
 from regfactor.fitting.labels import encode_labels
 from regfactor.model_selection.marked_labels import MarkedLabels
@@ -33,13 +34,15 @@ MIN_WIDTH = 1e-6  # of a predicted deviation, relative to the deviation of the t
 class HeldOut:
     """A fitted estimator, the labeled rows it was not fitted to, its predictions and scores there.
 
-    Predictions are probabilities of all classes, or means; `widths` are predicted deviations.
+    Predictions are probabilities of all classes, or means; `widths` are predicted deviations, and
+    `weights` act as repetition counts of the rows.
     """
 
     estimator: Any
     rows: Array
     predictions: Array
     scores: Array
+    weights: Array
     widths: Array | None = None
 
 
@@ -64,14 +67,15 @@ class ClassScores:
         model: Any,
         X: Any,
         labels: MarkedLabels,
+        weights: Array,
         rows: Array,
         seed: int,
     ) -> HeldOut:
-        """Return the scores of labeled rows; X holds these rows alone."""
+        """Return the scores of labeled rows; X holds these rows, `weights` are of all."""
         P = self.probabilities(model, X)
         codes = self._codes(labels, rows)
         scores = adaptive_scores(P, codes, **self._options(len(P), seed))
-        return HeldOut(model, rows, P, scores)
+        return HeldOut(model, rows, P, scores, weights[rows])
 
     def sets(
         self,
@@ -85,22 +89,32 @@ class ClassScores:
         for fold in folds:
             P = self.probabilities(fold.estimator, X)
             new.append(adaptive_scores(P, **self._options(len(P), seed)))
-        return cross_sets([fold.scores for fold in folds], new, level)
+        weights = [fold.weights for fold in folds]
+        return cross_sets([fold.scores for fold in folds], new, level, weights)
 
     def mean_size(self, folds: Sequence[HeldOut], level: float) -> float:
         """Return the mean number of classes in the sets of the held-out rows."""
         P = np.concatenate([fold.predictions for fold in folds])
-        quantile = conformal_quantile(np.concatenate([fold.scores for fold in folds]), level)
+        weights = weights_of(folds)
+        scores = np.concatenate([fold.scores for fold in folds])
+        quantile = conformal_quantile(scores, level, weights)
         sets = adaptive_sets(P, quantile, penalty=self.penalty, n_free=self.n_free)
-        return float(sets.sum(axis=1).mean())
+        return float(np.average(sets.sum(axis=1), weights=weights))
 
-    def by_class(self, covered: Array, labels: MarkedLabels, rows: Array) -> dict[Any, float]:
+    def by_class(
+        self,
+        covered: Array,
+        labels: MarkedLabels,
+        rows: Array,
+        weights: Array,
+    ) -> dict[Any, float]:
         """Return the share of the labels of each class that are covered."""
         codes = self._codes(labels, rows)
         shares = {}
         for code, name in enumerate(self.classes.tolist()):
-            if np.any(codes == code):
-                shares[name] = float(covered[codes == code].mean())
+            counts = weights * (codes == code)
+            if counts.any():
+                shares[name] = float(np.average(covered, weights=counts))
         return shares
 
     def _codes(self, labels: MarkedLabels, rows: Array) -> Array:
@@ -149,27 +163,29 @@ class ResidualScores:
         model: Any,
         X: Any,
         labels: MarkedLabels,
+        weights: Array,
         rows: Array,
         seed: int,
     ) -> HeldOut:
-        """Return the scores of labeled rows; X holds these rows alone. Nothing is random here."""
+        """Return the scores of labeled rows; X holds these rows, `weights` are of all."""
         found = self.predicted(model, X)
         y = _as_columns(labels.y[rows])
         scores = normalized_residuals(y, found.mean, found.width)
-        return HeldOut(model, rows, found.mean, scores, found.width)
+        return HeldOut(model, rows, found.mean, scores, weights[rows], found.width)
 
     def interval(self, folds: Sequence[HeldOut], X: Any, level: float) -> PredictionInterval:
         """Return the limits of new rows, a column for each target."""
         predicted = [self.predicted(fold.estimator, X) for fold in folds]
         means = np.stack([own.mean for own in predicted], axis=1)
         widths = [own.width for own in predicted if own.width is not None]
+        weights = [fold.weights for fold in folds]
         limits = []
         for target in range(means.shape[2]):
             residuals = [fold.scores[:, target] for fold in folds]
             width = None
             if widths:
                 width = np.column_stack([own[:, target] for own in widths])
-            limits.append(_limits(residuals, means[:, :, target], width, level))
+            limits.append(_limits(residuals, weights, means[:, :, target], width, level))
         lower = np.column_stack([own.lower for own in limits])
         upper = np.column_stack([own.upper for own in limits])
         return PredictionInterval(lower, upper)
@@ -177,21 +193,32 @@ class ResidualScores:
     def mean_size(self, folds: Sequence[HeldOut], level: float) -> float:
         """Return the mean width of the intervals of the held-out rows, over all targets."""
         scores = np.concatenate([fold.scores for fold in folds])
-        quantiles = np.array([conformal_quantile(column, level) for column in scores.T])
+        weights = weights_of(folds)
+        quantiles = np.array([conformal_quantile(column, level, weights) for column in scores.T])
         if folds[0].widths is None:
             return 2 * float(quantiles.mean())
         widths = np.concatenate([fold.widths for fold in folds if fold.widths is not None])
-        return 2 * float((quantiles * widths).mean())
+        return 2 * float(np.average(quantiles * widths, axis=0, weights=weights).mean())
+
+
+def weights_of(folds: Sequence[HeldOut]) -> Array:
+    """Return the weights of the held-out rows, in the order of the folds."""
+    return np.concatenate([fold.weights for fold in folds])
 
 
 def _limits(
-    residuals: list[Array], means: Array, widths: Array | None, level: float
+    residuals: list[Array],
+    weights: list[Array],
+    means: Array,
+    widths: Array | None,
+    level: float,
 ) -> PredictionInterval:
     """Return the limits of one target; `means` and `widths` have a column for each fold."""
     if len(residuals) > 1:
-        return cross_interval(residuals, means, level, widths)
+        return cross_interval(residuals, means, level, widths, weights)
     width = None if widths is None else widths[:, 0]
-    return split_interval(means[:, 0], conformal_quantile(residuals[0], level), width)
+    quantile = conformal_quantile(residuals[0], level, weights[0])
+    return split_interval(means[:, 0], quantile, width)
 
 
 def returns_deviation(model: Any) -> bool:
@@ -216,8 +243,8 @@ class Coverage:
     ----------
     level : float
         The share that was asked for.
-    n_labels : int
-        Number of held-out labels.
+    n_labels : float
+        Number of held-out labels, or the sum of their weights.
     expected : float
         ceil((n + 1) level) / (n + 1): the mean over samples of n labels, for scores without ties.
     low, high : float
@@ -236,7 +263,7 @@ class Coverage:
     """
 
     level: float
-    n_labels: int
+    n_labels: float
     expected: float
     low: float
     high: float
@@ -250,20 +277,19 @@ class Coverage:
         if self.message:
             return self.message
         return (
-            f"At level {self.level:g}, from {self.n_labels} labels: {self.expected:.0%} of new "
+            f"At level {self.level:g}, from {self.n_labels:g} labels: {self.expected:.0%} of new "
             f"rows are covered on average, {self.low:.0%} to {self.high:.0%} by most samples of "
             f"so many labels, and at least {self.guaranteed:.0%} in theory; {self.held_out:.0%} "
             "of the held-out labels were."
         )
 
 
-def covered_by_others(scores: Array, level: float) -> Array:
+def covered_by_others(scores: Array, level: float, weights: Array) -> Array:
     """Return whether each score is at most the conformal quantile of the others."""
-    n_below = np.searchsorted(np.sort(scores), scores, side="left")
-    return n_below < conformal_rank(len(scores) - 1, level)
+    return weight_below(scores, weights, scores) < weights.sum() * level - ROUNDING
 
 
-def guaranteed_coverage(n_labels: int, n_folds: int, level: float) -> float:
+def guaranteed_coverage(n_labels: float, n_folds: int, level: float) -> float:
     """Return the bound of Barber et al. (2021) on the coverage of CV+, and of jackknife+.
 
     1 - 2 a - min(2 (1 - 1/K) / (n/K + 1), (1 - K/n) / (K + 1)), a = 1 - level, for K folds of n
@@ -274,7 +300,7 @@ def guaranteed_coverage(n_labels: int, n_folds: int, level: float) -> float:
     share = 1 / n_folds
     loss = min(
         2 * (1 - share) / (n_labels * share + 1),
-        (1 - n_folds / n_labels) / (n_folds + 1),
+        (1 - min(n_folds / n_labels, 1)) / (n_folds + 1),
     )
     return max(2 * level - 1 - loss, 0.0)
 
@@ -289,19 +315,21 @@ def coverage_of(
     """Return the coverage at a level by the scores of held-out labels."""
     rows = np.concatenate([fold.rows for fold in folds])
     columns = _as_columns(np.concatenate([fold.scores for fold in folds]))
-    covered = np.column_stack([covered_by_others(column, level) for column in columns.T])
+    weights = weights_of(folds)
+    n_labels = float(weights.sum())
+    covered = np.column_stack([covered_by_others(column, level, weights) for column in columns.T])
     by_class = {}
     if isinstance(scores, ClassScores):
-        by_class = scores.by_class(covered[:, 0], labels, rows)
-    low, high = coverage_range(len(rows), level)
+        by_class = scores.by_class(covered[:, 0], labels, rows, weights)
+    low, high = coverage_range(n_labels, level)
     return Coverage(
         level=level,
-        n_labels=len(rows),
-        expected=expected_coverage(len(rows), level),
+        n_labels=n_labels,
+        expected=expected_coverage(n_labels, level),
         low=low,
         high=high,
-        guaranteed=guaranteed_coverage(len(rows), len(folds), level),
-        held_out=float(covered.mean()),
+        guaranteed=guaranteed_coverage(n_labels, len(folds), level),
+        held_out=float(np.average(covered, axis=0, weights=weights).mean()),
         by_class=by_class,
         size=scores.mean_size(folds, level),
         message=message,
