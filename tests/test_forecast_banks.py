@@ -23,6 +23,7 @@ from regfactor.series.ridge_evidence import RidgePosterior
 from regfactor.series.rolling_origins import RollingOrigins, default_horizon
 from regfactor.series.season_evidence import best_season, log_gains, season_gains
 from regfactor.series.smoothing_bank import (
+    ErrorSums,
     SmoothingBank,
     SmoothingGroup,
     fit_group,
@@ -369,6 +370,31 @@ def test_smoothing_fit_is_the_dense_posterior(season, gaps):
         cross = total[np.ix_(later, seen)]
         left = total[np.ix_(later, later)] - cross @ np.linalg.solve(total[now], cross.T)
         np.testing.assert_allclose(ahead.variances[i, :, 0], size * np.diag(left), rtol=1e-5)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_members_whose_errors_grow_without_bound_get_no_weight(missing):
+    x = np.cumsum(np.random.default_rng(0).normal(size=(1000, 1)), axis=0)
+    if missing:
+        x[500] = np.nan
+    group = smoothing_groups(12)[1]
+    fit = fit_group(group, table_of(x, 12), NO_UNITS)
+    sums = ErrorSums.zeros(len(group.gains), group.n_free + 1)
+    columns = np.concatenate([np.zeros((1000, group.n_free)), x], axis=1)
+    smoother = group.start(group.n_free + 1)
+    for first in range(0, 1000, 50):
+        rows = range(first, first + 50)
+        sums = sums.after(smoother, columns, ~np.isnan(x[:, 0]), rows)
+    unstable = sums.unstable(group.n_free)
+    assert 0 < unstable.sum() < 10
+    weights = softmax(fit.log_evidence[-1, :, 0])
+    assert np.all(weights[unstable] == 0)
+    ahead = fit.state.forecast(6, np.zeros((6, 0)))
+    assert np.all(np.isfinite(ahead.means))
+    assert np.all(np.isfinite(ahead.variances))
+    if missing:
+        filled = filled_gaps(x, 12)
+        assert abs(filled.means[500, 0] - x[[499, 501], 0].mean()) < 2
 
 
 def test_a_late_start_is_the_series_without_its_missing_rows():

@@ -165,7 +165,7 @@ def fit_cells(
         sums = sums.after(smoother, columns, usable, range(first, last))
     posterior = sums.posterior(n_unknowns, deviations)
     n_rows = int((~np.isnan(column)).sum())
-    roots = posterior_roots(sums.products[:, :n_unknowns, :n_unknowns], deviations)
+    roots = posterior_roots(sums.gram(n_unknowns), deviations)
     spread = np.square(roots[:, n_free:]).sum(axis=2)
     return CellFit(
         _log_evidence(posterior, sums, n_rows),

@@ -87,8 +87,6 @@ class SmoothingFit:
     log_evidence: Array
     variances: Array
     paths: Array
-    initial: Array  # states, (n_members, n_free, n_series)
-    gram: Array  # of errors by unit initial states and inputs, over all rows
     state: SmoothingState
 
 
@@ -218,14 +216,11 @@ def fit_group(group: SmoothingGroup, table: SeriesTable, units: Units) -> Smooth
             paths.append(means)
     n_series = table.n_series
     shape = (0, len(group.gains), horizon, n_series)
-    gram = sums.products[:, :n_coefficients, :n_coefficients]
-    roots = posterior_roots(gram, deviations)
+    roots = posterior_roots(sums.gram(n_coefficients), deviations)
     return SmoothingFit(
         np.array(evidences),
         np.array(variances),
         np.array(paths).reshape(-1, *shape[1:]),
-        posterior.coefficients[:, :n_free],
-        gram,
         final_state(group, smoother, posterior.coefficients, roots, variances[-1], units, known),
     )
 
@@ -319,18 +314,29 @@ class ErrorSums:
         products = self.products + stacked.transpose(0, 2, 1) @ stacked
         return ErrorSums(products, self.n_rows + len(errors), log_volume)
 
-    def posterior(self, n_coefficients: int, deviations: Array) -> RidgePosterior:
-        """Return the coefficients z of min over z of |e0 + E z|^2 + |z / deviations|^2."""
-        gram = self.products[:, :n_coefficients, :n_coefficients]
-        cross = -self.products[:, :n_coefficients, n_coefficients:]
+    def unstable(self, n_coefficients: int) -> Array:
+        """Return which members have errors that grow without bound."""
         diagonal = np.diagonal(self.products, axis1=1, axis2=2)
-        squares = diagonal[:, n_coefficients:]
-        unstable = diagonal[:, :n_coefficients].max(axis=1) > MAX_MEAN_SQUARE * max(self.n_rows, 1)
+        largest = diagonal[:, :n_coefficients].max(axis=1)
+        return np.asarray(largest > MAX_MEAN_SQUARE * max(self.n_rows, 1))
+
+    def gram(self, n_coefficients: int) -> Array:
+        """Return the products of errors by unit coefficients; zero for unstable members."""
+        gram = self.products[:, :n_coefficients, :n_coefficients]
+        unstable = self.unstable(n_coefficients)
         if unstable.any():
             gram = np.where(unstable[:, None, None], 0, gram)
+        return gram
+
+    def posterior(self, n_coefficients: int, deviations: Array) -> RidgePosterior:
+        """Return the coefficients z of min over z of |e0 + E z|^2 + |z / deviations|^2."""
+        cross = -self.products[:, :n_coefficients, n_coefficients:]
+        squares = np.diagonal(self.products, axis1=1, axis2=2)[:, n_coefficients:]
+        unstable = self.unstable(n_coefficients)
+        if unstable.any():
             cross = np.where(unstable[:, None, None], 0, cross)
             squares = np.where(unstable[:, None], UNSTABLE, squares)
-        return RidgePosterior.of(gram, cross, squares, deviations)
+        return RidgePosterior.of(self.gram(n_coefficients), cross, squares, deviations)
 
 
 @frozen
