@@ -345,3 +345,15 @@ def test_a_column_in_other_units_changes_that_column_alone():
         np.testing.assert_allclose(first_scaled, first * factors, rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(second_again, second, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(other.objective_, one.objective_, rtol=1e-8)
+
+
+def test_gross_errors_do_not_count_as_variance_to_be_explained():
+    views, _, _ = parts()
+    clean = MultiViewSubspace().fit(views)
+    wrong = rng(1).random(views[0].shape) < 0.02
+    spoiled = [views[0] + 1e3 * wrong, *views[1:]]
+    robust = MultiViewSubspace().fit(spoiled)
+    np.testing.assert_allclose(robust.explained_[:, :2], clean.explained_[:, :2], atol=0.05)
+    # the squared loss has no gross errors: they are part of the view
+    squared = MultiViewSubspace(loss="squared").fit(spoiled)
+    assert squared.explained_[0, :2].sum() < 0.5 * clean.explained_[0, :2].sum()

@@ -18,6 +18,7 @@ from regfactor.fitting.conformal import PredictionInterval
 from regfactor.fitting.factor_estimator import TABLE_CONSTRAINTS, FactorEstimator, TableInputs
 from regfactor.fitting.inputs import as_float_table, codes_of, row_weights
 from regfactor.fitting.noise import (
+    GROSS_FACTOR,
     NOISE,
     column_noise,
     gradient_size,
@@ -116,7 +117,8 @@ class MultiViewSubspace(FactorEstimator):
         The shared and the private part of each view, in the units of the data.
     explained_ : ndarray of shape (n_views, n_shared + 1)
         Share of the variance of each view that each shared component explains, and in the last
-        column its private part. `explain()` is the same as a table.
+        column its private part; without gross errors, where the loss of the view is robust.
+        `explain()` is the same as a table.
     view_weight_ : ndarray of shape (n_views,)
         Share of the squared size of the shared part that lies in each view.
     intercept_, scale_ : ndarray of shape (n_features,)
@@ -367,9 +369,14 @@ class MultiViewSubspace(FactorEstimator):
         self._n_features_out = len(self.components_)
         self.view_components_ = layout.as_given(layout.split(self.components_))
         self._publish_parts(codes)
-        centered = inputs.table - self.intercept_
         self.explained_ = explained_shares(
-            centered, self.codes_, self.components_, codes, self._atoms, owner, layout.slices
+            self._without_gross_errors(inputs, codes) - self.intercept_,
+            self.codes_,
+            self.components_,
+            codes,
+            self._atoms,
+            owner,
+            layout.slices,
         )
         squares = np.square(self.codes_ @ self.components_).sum(axis=0)
         sums = np.array([squares[columns].sum() for columns in layout.slices])
@@ -379,6 +386,17 @@ class MultiViewSubspace(FactorEstimator):
         self._regressions: dict[str, StackedRidge] = {}
         self._column_noise: Array | None = None
         return published
+
+    def _without_gross_errors(self, inputs: TableInputs, codes: Array) -> Array:
+        """Return the table of the fit; in views of robust losses gross errors are missing."""
+        table = np.asarray(inputs.table)
+        residuals = table - self.intercept_ - codes @ self._atoms
+        limits = GROSS_FACTOR * column_noise(residuals, self._training.rows)
+        for loss, columns in zip(self._losses, self._layout.slices, strict=True):
+            if not is_robust(loss):
+                limits[columns] = np.inf
+        with np.errstate(invalid="ignore"):
+            return np.where(np.abs(residuals) > limits, np.nan, table)
 
     def _publish_parts(self, codes: Array) -> None:
         """Set the shared and the private part of each view."""
