@@ -16,6 +16,7 @@ from regfactor import (
     solve,
 )
 from regfactor.core.params import UnsupportedProblem
+from regfactor.fitting.selection import StrengthSearch, Trial
 from regfactor.losses import Absolute, Huber, Logistic, Softmax, Squared, Stacked
 from regfactor.penalties import NonNegative, OneHot, Trace
 from regfactor.problems import Convex, Data, Design
@@ -88,8 +89,51 @@ def test_auto_predicts_what_is_missing_better_than_strengths_that_are_far_off():
     assert error[auto.alpha_] == min(error.values())
     assert len(auto.alphas_) == len(auto.validation_loss_)
     assert auto.alpha_ == auto.alphas_[np.argmin(auto.validation_loss_)]
-    assert np.all(np.diff(np.log(auto.alphas_)) == pytest.approx(np.log(1e-3) / 19))
+    steps = np.diff(np.log(auto.alphas_)) / (np.log(1e-3) / 19)
+    np.testing.assert_allclose(steps, steps.round(), atol=1e-6)
+    assert steps.min() > 0.5
+    assert steps.max() < 3.5
     assert auto.relative_gap_ <= auto.tol
+
+
+def searched(losses):
+    """The search of the least of some losses, one for each strength."""
+    search = StrengthSearch(len(losses))
+    for place in search.places():
+        search.add(place, [Trial(float(len(losses) - place), losses[place], 0.01)])
+    return search
+
+
+@pytest.mark.parametrize("least", range(20))
+def test_the_search_of_a_strength_finds_the_least_of_a_valley_in_fewer_steps(least):
+    search = searched(np.square(np.arange(20) - least) / 400)
+    assert search.best == least
+    assert len(search.trials) <= 11
+    values = [trial.value for trial in search.ordered]
+    assert values == sorted(values, reverse=True)
+
+
+def test_of_strengths_that_are_as_good_the_largest_is_taken():
+    losses = np.concatenate([np.linspace(1.0, 0.5, 10), np.full(10, 0.5 - 1e-6)])
+    assert searched(losses).best == 9
+
+
+def test_a_strength_within_one_standard_error_is_the_largest():
+    search = searched(np.square(np.arange(20) - 9) / 400)
+    assert search.place_of(search.choice("min")) == 9
+    assert search.place_of(search.choice("1se")) < 9
+
+
+def test_a_path_of_the_squared_loss_ends_at_full_rank():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 5)) @ rng.normal(size=(5, 5)) + 0.01 * rng.normal(size=(400, 5))
+    X[rng.random(X.shape) < 0.2] = np.nan
+    model = ConvexSubspace(random_state=0).fit(X)
+    assert len(model.components_) <= 5
+    full = [
+        a for a in model.alphas_ if len(ConvexSubspace(alpha=a, tol=1e-2).fit(X).components_) == 5
+    ]
+    assert len(full) <= 3
 
 
 def test_one_standard_error_is_never_weaker():

@@ -26,6 +26,8 @@ N_ALPHAS = 20  # strengths that are tried
 SMALLEST_ALPHA_SHARE = 1e-3  # the last of them, relative to the first, alpha_max
 COMPARED_FIT_TOL = 1e-2  # relative gap of the fits that are only compared
 MAX_STEPS_WITHOUT_GAIN = 3  # strengths or ranks in a row, after which the search ends
+COARSE_STEP = 3  # strengths from one to the next of those that are tried first
+TIE_SHARE = 1e-4  # of the gain over the empty model, within which candidates are as good
 # relative fall of the held-out loss that counts for refitted factors, whose losses are noisy
 MIN_REFIT_GAIN = 2e-3
 # of the largest singular value, at which debiased factors are cut
@@ -126,19 +128,25 @@ def select_alpha(
             CONSTANT_COLUMNS,
         )
     trials: Trials = _penalized
-    search = Search()
+    search = StrengthSearch(N_ALPHAS)
     if debias == PRIOR:
         trials = _Priors(fitted, validation.groups)
     elif debias:
         trials = _Refits()
-        search = Search(MIN_REFIT_GAIN)
-    start = None
-    points = {}
-    for alpha in alphas.tolist():
-        here = fitted.at(alpha)
-        start = solve_within(here, validation.limits(tol=COMPARED_FIT_TOL), start).point
-        points[alpha] = start
-        if search.ended(trials(here, held, start)):
+        search = StrengthSearch(N_ALPHAS, MIN_REFIT_GAIN)
+    # Once Z has full rank, a smaller alpha changes the residuals alpha U V' of observed entries
+    # and none of the missing ones.
+    flat = fitted.data.quadratic and not debias
+    points = {0: fitted.null}
+    for place in search.places():
+        alpha = float(alphas[place])
+        if place > 0:
+            start = points[search.nearest(place)]
+            limits = validation.limits(tol=COMPARED_FIT_TOL)
+            points[place] = solve_within(fitted.at(alpha), limits, start).point
+        point = points[place]
+        search.add(place, trials(fitted.at(alpha), held, point))
+        if flat and point.factors.rank == min(point.factors.shape):
             break
         if validation.is_over("alpha", len(search.trials)):
             break
@@ -148,8 +156,9 @@ def select_alpha(
     found = None
     # refitted factors are cross-fitted where intervals are asked for
     if chosen.rank is None and problem.map.diagonal is not None:
-        found = _held_out(fitted.at(chosen.value), held, points[chosen.value], chosen)
-    return Selection("alphas", search.trials, chosen, found)
+        point = points[search.place_of(chosen)]
+        found = _held_out(fitted.at(chosen.value), held, point, chosen)
+    return Selection("alphas", search.ordered, chosen, found)
 
 
 def _held_out(problem: Convex, held: Data, point: FactorPoint, chosen: Trial) -> HeldOutEntries:
@@ -233,6 +242,75 @@ def refit(problem: Convex, point: FactorPoint, rank: int, sweeps: int = 3) -> Fa
     for _ in range(sweeps):
         F, B = sweep(problem, F, B, 1.0, TINY_RIDGE)
     return FactorPoint(rebalance(F), B)
+
+
+class StrengthSearch:
+    """Every third strength until one is no better than the best, then those next to the best.
+
+    Strengths are numbered from the largest on, at which the model is empty. One step without a gain
+    ends the coarse search, two while nothing is better than the empty model.
+    """
+
+    def __init__(self, n_strengths: int, min_gain: float = 0.0) -> None:
+        self.n_strengths = n_strengths
+        self.min_gain = min_gain
+        self.trials: dict[int, Trial] = {}
+
+    def places(self) -> Iterator[int]:
+        """Yield the numbers of the strengths to try, given the trials that were added so far."""
+        best = 0
+        last = self.n_strengths - 1
+        for place in [*range(0, last, COARSE_STEP), last]:
+            yield place
+            if self._is_better(place, best):
+                best = place
+                continue
+            patience = 1
+            if best == 0:
+                patience = 2
+            if place >= best + patience * COARSE_STEP:
+                break
+        for _ in range(COARSE_STEP - 1):
+            best = self.best
+            beside = [place for place in (best - 1, best + 1) if 0 <= place <= last]
+            for place in beside:
+                if place not in self.trials:
+                    yield place
+
+    def add(self, place: int, trials: list[Trial]) -> None:
+        """Keep the best candidate of a strength."""
+        self.trials[place] = min(trials, key=_loss)
+
+    def nearest(self, place: int) -> int:
+        """Return the number of the nearest strength that was tried, the larger one of two."""
+        return min(self.trials, key=lambda other: (abs(other - place), other))
+
+    @property
+    def best(self) -> int:
+        """The number of the best strength, the largest of those that are as good."""
+        least = min(map(_loss, self.trials.values()))
+        allowed = least + TIE_SHARE * (self.trials[0].loss - least)
+        return min(place for place, trial in self.trials.items() if trial.loss <= allowed)
+
+    @property
+    def ordered(self) -> list[Trial]:
+        """The candidates by falling strength."""
+        return [self.trials[place] for place in sorted(self.trials)]
+
+    def place_of(self, chosen: Trial) -> int:
+        """Return the number of the strength of a candidate."""
+        return next(place for place, trial in self.trials.items() if trial is chosen)
+
+    def choice(self, rule: str) -> Trial:
+        """Return the best, or the largest strength that is within a standard error of it."""
+        best = self.trials[self.best]
+        if rule == "min":
+            return best
+        return next(t for t in self.ordered if t.loss <= best.loss + best.error)
+
+    def _is_better(self, place: int, best: int) -> bool:
+        least = self.trials[best].loss
+        return self.trials[place].loss < least - self.min_gain * abs(least)
 
 
 class Search:

@@ -35,11 +35,12 @@ class ConvexSubspace(CompletionDraws):
         a dict {column: loss} or a list of (columns, loss) gives columns different losses. "auto"
         reads it off each column, also of a frame with categories (see Notes).
     alpha : float, "auto" or "noise", default="auto"
-        Strength of the trace norm. From `alpha_max_` on, Z is zero. "auto" tries 20 strengths from
-        there down to a thousandth, and takes the one that predicts a tenth of the entries, held out
-        at random, best. "noise" is the strength above which no component is fitted to noise alone,
-        sigma (sqrt(n) + sqrt(d)) for noise of deviation sigma, found robustly; `loss="huber"` then
-        changes at twice the noise.
+        Strength of the trace norm. From `alpha_max_` on, Z is zero. "auto" searches 20 strengths
+        from there down to a thousandth, first every third, then those next to the best, and takes
+        the one that predicts a tenth of the entries, held out at random, best; of those that are as
+        good, the largest. "noise" is the strength above which no component is fitted to noise
+        alone, sigma (sqrt(n) + sqrt(d)) for noise of deviation sigma, found robustly;
+        `loss="huber"` then changes at twice the noise.
     fit_intercept : bool, default=True
         Whether to fit unpenalized column offsets.
     scale : bool, default=True
