@@ -146,7 +146,7 @@ def test_a_fit_ends_soon_after_its_time_limit(loss):
 
 
 def test_the_time_limit_bounds_the_search_of_a_strength(ticking):
-    X = normal(30, 5)
+    X = normal(60, 30)
     model = ConvexSubspace(alpha="auto", time_limit=20.0, random_state=0)
     with pytest.warns(ConvergenceWarning, match="alpha was chosen among the first"):
         model.fit(X)
