@@ -227,8 +227,8 @@ class Imputing(ReverseRegressor):
     def _fit_forward(self, problem: Any, Z: np.ndarray, inputs: Any, run: Any) -> Status:
         return Status.FINISHED
 
-    def _forward_targets(self, inputs: Any, Z: np.ndarray) -> np.ndarray:
-        return Z
+    def _predicted(self, table: np.ndarray) -> np.ndarray:
+        return self.imputed_
 
 
 class Imputations:
