@@ -35,6 +35,8 @@ from regfactor.solvers.base import Solver
 from regfactor.solvers.em import EM
 from regfactor.solvers.glm_newton import Newton
 from regfactor.solvers.lloyd import Lloyd
+from regfactor.tables.epca.block_newton import BlockNewton
+from regfactor.tables.epca.count_blocks import BlockedFactored, CountBlocks
 from regfactor.tables.kernel_subspace import Eigenvectors, KernelComponents
 from regfactor.views.canonical_svd import CanonicalDirections, CanonicalSvd
 from regfactor.views.pair import TablePair
@@ -529,6 +531,11 @@ PROBLEMS = {
     "canonical_directions": CanonicalDirections(_PAIR, None, 2, 0.1, True),
     "reduced_rank": ReducedRank(_PAIR, 2, 0.5, True),
     "stacked_rank": StackedRank(_PAIR, None, None, True),
+    "count_blocks": BlockedFactored(
+        CountBlocks(scipy.sparse.csr_array(rng(14).poisson(1.0, (14, 5)) * 1.0), losses.Poisson()),
+        rank=2,
+        alpha=0.7,
+    ),
     "kernel_components": KernelComponents(np.cov(rng(10).normal(size=(9, 30))), 3),
 }
 NOT_BY_DEFAULT = ("many_views",)  # problems of comparisons, whose solver has to be given
@@ -551,6 +558,7 @@ SOLVERS = {
     "PairSweeps": SolverCase(PairSweeps(0.02), descends=True, optimal=False),
     "Lloyd": SolverCase(Lloyd(SOLVER_TOL), descends=True),
     "EM": SolverCase(EM(), descends=True),
+    "BlockNewton": SolverCase(BlockNewton(), descends=True),
     "CanonicalSvd": SolverCase(CanonicalSvd()),
     "TruncatedRidge": SolverCase(TruncatedRidge()),
     "StackedRegression": SolverCase(StackedRegression()),

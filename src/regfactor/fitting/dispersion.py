@@ -57,10 +57,10 @@ def common_theta(table: Any, weights: Any) -> float:
         means = np.maximum(means, np.finfo(float).tiny)
         return float(profile_thetas(x, means, counts)[0])
     x, counts, means = _observed_counts(table, weights)
-    theta = _pooled(x, means, counts)
+    theta = pooled_theta(x, means, counts)
     for _ in range(N_ROUNDS):
         fitted = _fitted_means(NegativeBinomial(theta), table, counts, means)
-        theta = _pooled(x, fitted, counts)
+        theta = pooled_theta(x, fitted, counts)
     return theta
 
 
@@ -75,7 +75,8 @@ def _observed_counts(table: Array, weights: Any) -> tuple[Array, Array, Array]:
     return x, counts, means
 
 
-def _pooled(x: Array, means: Array, weights: Array) -> float:
+def pooled_theta(x: Array, means: Array, weights: Array) -> float:
+    """Return the one dispersion of greatest likelihood for all entries of given means."""
     columns = [part.reshape(-1, 1) for part in (x, means, weights)]
     return float(profile_thetas(*columns)[0])
 

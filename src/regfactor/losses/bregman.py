@@ -17,6 +17,7 @@ from regfactor.losses.exponentials import (
     clip_exponent,
     clip_to_root_of_max,
     exp_with_tangent,
+    expand_sigmoid,
 )
 from regfactor.losses.potentials import NEGATIVE, NON_NEGATIVE, POSITIVE, UNIT, Potential
 
@@ -72,7 +73,7 @@ class Logistic(Bregman):
         gradient: Array,
         hessian: Array,
     ) -> None:
-        _expand_sigmoid(z, value, gradient, hessian)
+        expand_sigmoid(z, value, gradient, hessian)
         value -= x * z
         gradient -= x
 
@@ -156,7 +157,7 @@ class Binomial(Bregman):
         gradient: Array,
         hessian: Array,
     ) -> None:
-        _expand_sigmoid(z, value, gradient, hessian)
+        expand_sigmoid(z, value, gradient, hessian)
         for part in (value, gradient, hessian):
             part *= self.trials
         value -= x * z
@@ -386,25 +387,6 @@ def _open_end_margin(x: Array) -> Any:
     """Return the relative distance kept from an open end: 1e-12, or 4 eps of the precision of x."""
     precision = np.result_type(x, np.float32).type
     return max(precision(1e-12), 4 * np.finfo(precision).eps)
-
-
-def _expand_sigmoid(z: Array, value: Array, first: Array, second: Array) -> None:
-    """Write log(1 + e^z) = max(z, 0) + log(1 + e^-|z|), p = sigmoid(z) and p (1 - p) = q r.
-
-    Here q = 1 / (1 + e^-|z|) and r = 1 - q. p = r + (q - r) [z >= 0] loses no precision and has no
-    branch on z, which would be mispredicted half of the time.
-    """
-    np.negative(np.abs(z, out=second), out=second)
-    np.exp(second, out=second)
-    np.log1p(second, out=value)
-    value += np.maximum(z, 0)
-    likelier = np.add(second, 1)
-    np.reciprocal(likelier, out=likelier)
-    second *= likelier
-    np.subtract(likelier, second, out=first)
-    first *= z >= 0
-    first += second
-    second *= likelier
 
 
 def _ratio(x: Array, z: Array) -> Array:

@@ -10,7 +10,7 @@ from scipy.special import expit, logit, xlogy
 
 from regfactor.core.params import Array, is_option, require_positive
 from regfactor.losses.base import Loss
-from regfactor.losses.exponentials import bounded_exp
+from regfactor.losses.exponentials import bounded_exp, expand_sigmoid
 from regfactor.losses.potentials import NON_NEGATIVE
 
 
@@ -54,6 +54,24 @@ class NegativeBinomial(Loss):
     def hessian(self, z: Array, x: Array) -> Array:
         u = z - self._log_theta
         return (x + self.theta) * expit(u) * expit(-u)
+
+    def expand(
+        self,
+        z: Array,
+        x: Array,
+        value: Array,
+        gradient: Array,
+        hessian: Array,
+    ) -> None:
+        log_theta = self._log_theta
+        u = z - log_theta
+        expand_sigmoid(u, value, gradient, hessian)
+        total = x + self.theta
+        for part in (value, gradient, hessian):
+            part *= total
+        value -= x * u
+        value += self.theta * log_theta
+        gradient -= x
 
     def conjugate(self, y: Array, x: Array) -> Array:
         log_theta = self._log_theta

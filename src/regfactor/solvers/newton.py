@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -23,11 +24,8 @@ SMALLEST_EXCESS = 1e-3
 
 
 @frozen
-class NewtonState:
-    """Z = Phi C + A E + D B with the expansion of the loss there, and memory for the next one.
-
-    D and E are given, and have no columns and rows where they are absent.
-    """
+class FreeFactors:
+    """Z = Phi C + A E + D B; D and E are given, and empty where they are absent."""
 
     D: Array
     E: Array
@@ -35,6 +33,51 @@ class NewtonState:
     C: Array
     A: Array
     B: Array
+
+    @property
+    def left(self) -> Array:
+        """[Phi, A, D], so that Z = left @ right."""
+        return np.hstack([self.Phi, self.A, self.D])
+
+    @property
+    def right(self) -> Array:
+        """[C; E; B]."""
+        return np.vstack([self.C, self.E, self.B])
+
+    def point(self, design: bool) -> FactorPoint:
+        """Return the point of a problem with or without a free term D B."""
+        codes = np.hstack([self.Phi, self.A])
+        F = Factors(codes, np.vstack([self.C, self.E]))
+        return FactorPoint(F, self.B if design else None)
+
+    def balanced(self, row_weights: Array | None, free_design: bool) -> Self:
+        """Return the same Z in the factors of least ridges: as much as possible in free terms.
+
+        A design under a penalty of its own takes over nothing.
+        """
+        Phi = self.Phi
+        C = self.C
+        A = self.A
+        B = self.B
+        root: Any = 1.0
+        if row_weights is not None:
+            root = np.sqrt(row_weights.astype(Phi.dtype))[:, None]
+        if self.D.shape[1] and free_design:
+            share = np.linalg.lstsq(self.D * root, Phi * root)[0]
+            Phi = Phi - self.D @ share
+            B = B + share @ C
+        if len(self.E):
+            share = np.linalg.lstsq(self.E.T, C.T)[0].T
+            C = C - share @ self.E
+            A = A + Phi @ share
+        F = rebalance(Factors(Phi * root, C))
+        return replace(self, Phi=F.codes / root, C=F.C, A=A, B=B)
+
+
+@frozen
+class NewtonState(FreeFactors):
+    """Factors with the expansion of the loss there, and memory for the next one."""
+
     at: Expansion
     spare: Expansion
 
@@ -68,7 +111,8 @@ def newton_sweeps(problem: Factored, start: FactorPoint) -> Iterator[Iterate[Fac
     floor = max(SMALLEST_EXCESS * (loss_of_means(whole) - least), _rounding(problem.data, state.at))
     while True:
         objective = _objective(problem, state)
-        yield Iterate(_point(problem, state), objective, scale=max(objective - least, floor))
+        point = state.point(problem.design is not None)
+        yield Iterate(point, objective, scale=max(objective - least, floor))
         state = _balanced(problem, _improved_components(problem, state))
         state = _improved_codes(problem, state)
 
@@ -172,36 +216,12 @@ def _improved_codes(problem: Factored, state: NewtonState) -> NewtonState:
 
 
 def _balanced(problem: Factored, state: NewtonState) -> NewtonState:
-    """Return the same Z in the factors of least ridges: as much as possible in the free terms."""
+    """Return the same Z in the factors of least ridges, where both have one."""
     penalties = (problem.on_codes, problem.on_components)
     if not all(isinstance(penalty, SquaredL2) for penalty in penalties):
         return state
-    D = state.D
-    E = state.E
-    Phi = state.Phi
-    C = state.C
-    A = state.A
-    B = state.B
-    if problem.row_weights is None:
-        root = 1.0
-    else:
-        root = np.sqrt(problem.row_weights.astype(Phi.dtype))[:, None]
-    if D.shape[1] and problem.design is not None and not problem.design.strengths.any():
-        share = np.linalg.lstsq(D * root, Phi * root)[0]
-        Phi = Phi - D @ share
-        B = B + share @ C
-    if len(E):
-        share = np.linalg.lstsq(E.T, C.T)[0].T
-        C = C - share @ E
-        A = A + Phi @ share
-    F = rebalance(Factors(Phi * root, C))
-    return replace(
-        state,
-        Phi=F.codes / root,
-        C=F.C,
-        A=A,
-        B=B,
-    )
+    free_design = problem.design is not None and not problem.design.strengths.any()
+    return state.balanced(problem.row_weights, free_design)
 
 
 def _objective(problem: Factored, state: NewtonState) -> float:
@@ -209,12 +229,6 @@ def _objective(problem: Factored, state: NewtonState) -> float:
     rows = problem.data.layout.row_sums(state.at[0]) + problem.alpha * on_codes
     total = float(rows.sum() if problem.row_weights is None else problem.row_weights @ rows)
     return total + problem.alpha * problem.on_components.value(state.C)
-
-
-def _point(problem: Factored, state: NewtonState) -> FactorPoint:
-    codes = np.hstack([state.Phi, state.A])
-    F = Factors(codes, np.vstack([state.C, state.E]))
-    return FactorPoint(F, None if problem.design is None else state.B)
 
 
 def _ridge(problem: Factored, penalty: object, k: int, free: int) -> Array:

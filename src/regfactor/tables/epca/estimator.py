@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, replace
 from typing import Any, Self
@@ -37,6 +38,20 @@ from regfactor.problems import Convex, Factored
 from regfactor.problems.layout import Dense, Pattern
 from regfactor.solvers.base import solve_within
 from regfactor.solvers.starts import first_point
+from regfactor.tables.epca.blocked_fit import (
+    SampledSearch,
+    fit_blocks,
+    values_of_blocks,
+    with_theta,
+)
+from regfactor.tables.epca.blocked_inputs import (
+    BlockedInputs,
+    as_sparse_table,
+    dense_blocks,
+    is_large_sparse,
+    takes_blocks,
+)
+from regfactor.tables.epca.count_blocks import BlockedFactored
 from regfactor.tables.epca.entries import WeightedTable, at_entries
 from regfactor.tables.epca.families import (
     FAMILIES,
@@ -107,9 +122,11 @@ class ExponentialFamilyPCA(FactorTransformer):
         Of the strengths tried by `alpha="auto"`, take the best, or the largest within one standard
         error of it.
     sparse_zeros : {"missing", "observed"}, default="observed"
-        What the absent entries of a sparse matrix are. Stored zeros are always observed. A table of
-        which entries are missing is made dense only under "gamma", and under "multinomial" with
-        `n_components=None`.
+        What the absent entries of a sparse matrix are. Stored zeros are always observed. A large
+        table of observed zeros is read in blocks of rows and never dense as a whole, under
+        "poisson", "negative_binomial", "bernoulli" and "binomial" with a number of components, a
+        positive alpha, and no weights of entries. A table of which entries are missing is made
+        dense only under "gamma", and under "multinomial" with `n_components=None`.
     max_iter : int, default=1000
     tol : float, default=1e-4
         Relative change of the penalized deviance, or with `n_components=None` the duality gap, at
@@ -241,7 +258,8 @@ class ExponentialFamilyPCA(FactorTransformer):
         ndarray of shape (n_samples, n_components)
         """
         check_is_fitted(self)
-        return self._scored(self._new_rows(X, offset))[0]
+        codes = [self._scored(rows)[0] for rows in self._row_tables(X, offset)]
+        return np.concatenate(codes)
 
     def inverse_transform(self, X: Any, offset: Any = None) -> Array:
         """Return the mean response that codes predict; of "multinomial" the shares of a row.
@@ -310,15 +328,20 @@ class ExponentialFamilyPCA(FactorTransformer):
         float
         """
         check_is_fitted(self)
-        rows = self._new_rows(X, offset)
-        held = rows.entries
-        if not held.n_observed:
-            raise ValueError("Every entry of the table is missing; there is nothing to score.")
-        Z = self._predictors(rows, held.layout)
-        observed = held.w > 0
-        z = Z[observed].astype(np.float64)
         loss = self._observation.loss
-        return log_likelihood(loss, z, held.x[observed], held.observed_rows) / held.n_observed
+        total = 0.0
+        n_observed = 0
+        for rows in self._row_tables(X, offset):
+            held = rows.entries
+            observed = held.w > 0
+            if not observed.any():
+                continue
+            z = self._predictors(rows, held.layout)[observed].astype(np.float64)
+            total += log_likelihood(loss, z, held.x[observed], held.observed_rows)
+            n_observed += held.n_observed
+        if not n_observed:
+            raise ValueError("Every entry of the table is missing; there is nothing to score.")
+        return total / n_observed
 
     @property
     def certificate_(self) -> Certificate:
@@ -337,9 +360,11 @@ class ExponentialFamilyPCA(FactorTransformer):
         sample_weight: Any = None,
         entry_weight: Any = None,
         offset: Any = None,
-    ) -> EpcaInputs:
+    ) -> EpcaInputs | BlockedInputs:
         loss = as_family(self.family, self.trials)
         check_form(self.n_components, self.row_offset, loss)
+        if self._is_blocked(X, loss, entry_weight, offset):
+            return self._read_blocks(X, loss, sample_weight, offset)
         table = as_float_table(self, X, None, reset=True)
         kernel = None
         if self.kernel is not None:
@@ -363,10 +388,46 @@ class ExponentialFamilyPCA(FactorTransformer):
             data = observation.data(learned)
         return EpcaInputs(given, learned, observation, data, kernel, names)
 
-    def _context(self, inputs: EpcaInputs) -> AbstractContextManager[Any]:
+    def _is_blocked(self, X: Any, loss: Loss, entry_weight: Any, offset: Any) -> bool:
+        """Return whether a table is read block by block, since it is sparse and large."""
+        plain = entry_weight is None and self.kernel is None and self.n_components is not None
+        if not (plain and self.alpha != 0 and is_large_sparse(X, self.sparse_zeros)):
+            return False
+        return takes_blocks(loss, offset, X)
+
+    def _read_blocks(
+        self,
+        X: Any,
+        loss: Loss,
+        sample_weight: Any,
+        offset: Any,
+    ) -> BlockedInputs:
+        table = as_sparse_table(self, X, reset=True)
+        names = names_of(self, None, table.shape[1])
+        with naming_columns_in_errors(names):
+            return BlockedInputs.of(
+                table,
+                row_weights(table, sample_weight),
+                as_offset(offset, table, loss),
+                loss,
+                is_option(self.row_offset, "total"),
+                names,
+            )
+
+    def _context(self, inputs: EpcaInputs | BlockedInputs) -> AbstractContextManager[Any]:
         return naming_columns_in_errors(inputs.names)
 
-    def _state(self, inputs: EpcaInputs) -> Convex | Factored:
+    def _state(
+        self,
+        inputs: EpcaInputs | BlockedInputs,
+    ) -> Convex | Factored | BlockedFactored:
+        if isinstance(inputs, BlockedInputs):
+            counts = inputs.counts(every_row=False)
+            rank = self.n_components
+            if is_option(rank, "auto"):
+                rank = min(MAX_AUTO_COMPONENTS, *counts.shape)
+            levels = is_option(self.row_offset, "fit")
+            return BlockedFactored(counts, rank, self._strength, self.fit_intercept, levels)
         if self.n_components is None:
             return convex_problem(inputs, self._strength, self.fit_intercept)
         rank = self.n_components
@@ -378,7 +439,9 @@ class ExponentialFamilyPCA(FactorTransformer):
         )
         return factored_problem(inputs, self._strength, rank, self.fit_intercept, levels)
 
-    def _choose(self, problem: Convex | Factored, inputs: EpcaInputs, run: Run) -> Choice[Any]:
+    def _choose(self, problem: Any, inputs: Any, run: Run) -> Choice[Any]:
+        if isinstance(problem, BlockedFactored):
+            return self._choose_by_sample(problem, inputs, run)
         if isinstance(problem, Convex):
             choice = super()._choose(problem, inputs, run)
             if choice.selection is None:
@@ -397,12 +460,38 @@ class ExponentialFamilyPCA(FactorTransformer):
             problem = replace(problem, rank=int(number.best.value))
         return Choice(problem, selections)
 
+    def _choose_by_sample(
+        self,
+        problem: BlockedFactored,
+        inputs: BlockedInputs,
+        run: Run,
+    ) -> Choice[Any]:
+        """Choose the dispersion, the strength and the number of components on samples of rows."""
+        problem = with_theta(inputs, problem, run)
+        selections: list[Selection] = []
+        if not (is_option(self.alpha, "auto") or is_option(self.n_components, "auto")):
+            return Choice(problem, selections)
+        loss = replace(inputs.observation, loss=problem.counts.loss)
+        search = SampledSearch.of(replace(inputs, observation=loss), problem, run)
+        if is_option(self.alpha, "auto"):
+            strength = search.strength(self.rule)
+            selections.append(strength)
+            problem = replace(problem, alpha=strength.best.value, start=None)
+            self.alpha_max_ = search.alpha_max
+        if is_option(self.n_components, "auto"):
+            number = search.number(problem.alpha)
+            selections.append(number)
+            problem = replace(problem, rank=int(number.best.value), start=None)
+        return Choice(problem, selections)
+
     def _solve(
         self,
-        problem: Convex | Factored,
-        inputs: EpcaInputs,
+        problem: Any,
+        inputs: Any,
         run: Run,
     ) -> Solution[FactorPoint]:
+        if isinstance(problem, BlockedFactored):
+            return solve_within(problem, run.remaining(), problem.start)
         warn_of_empty(inputs.learned.table)
         if isinstance(problem, Convex):
             return solve_within(problem, run.remaining())
@@ -414,14 +503,18 @@ class ExponentialFamilyPCA(FactorTransformer):
         self,
         choice: Choice[Any],
         solution: Solution[FactorPoint],
-        inputs: EpcaInputs,
+        inputs: Any,
         run: Run,
     ) -> Solution[FactorPoint]:
         problem = choice.problem
-        fit = fit_rows(inputs, problem, solution.point, self.fit_intercept)
+        if isinstance(problem, BlockedFactored):
+            fit = fit_blocks(inputs, problem, solution.point)
+            values = values_of_blocks(fit, inputs, problem)
+        else:
+            fit = fit_rows(inputs, problem, solution.point, self.fit_intercept)
+            values = fitted_values(fit, inputs, problem, self.fit_intercept)
         self._publish_fit(fit, inputs)
         self._publish_choices(problem, choice.selection)
-        values = fitted_values(fit, inputs, problem, self.fit_intercept)
         self.deviance_explained_ = values.explained
         if not problem.alpha:
             warn_if_unbounded(fit, inputs, self.fit_intercept)
@@ -434,47 +527,57 @@ class ExponentialFamilyPCA(FactorTransformer):
             return replace(published, status=Status.STALLED)
         return published
 
-    def _publish_fit(self, fit: FittedRows, inputs: EpcaInputs) -> None:
+    def _publish_fit(self, fit: FittedRows, inputs: EpcaInputs | BlockedInputs) -> None:
         """Set codes, components and offsets, and what scores new rows."""
-        given = inputs.given
         self.codes_ = fit.codes
         self.components_ = fit.components
         self.intercept_ = fit.intercept
         if is_option(self.row_offset, "fit"):
             self.row_offset_ = fit.level
         elif is_option(self.row_offset, "total"):
-            self.row_offset_ = inputs.observation.exposure(given)
+            self.row_offset_ = inputs.exposure
         self._scoring = fit.scoring
-        self._observation = inputs.observation
+        self._observation = fit.scoring.observation
         self._kernel = inputs.kernel
-        self._offset_given = given.offset is not None
-        if isinstance(inputs.observation.loss, NegativeBinomial):
-            self.theta_ = float(inputs.observation.loss.theta)
+        self._offset_given = inputs.offset_given
+        loss = self._observation.loss
+        if isinstance(loss, NegativeBinomial):
+            self.theta_ = float(loss.theta)
         self._n_features_out = len(fit.components)
 
-    def _publish_choices(self, problem: Convex | Factored, selections: list[Selection]) -> None:
+    def _publish_choices(self, problem: Any, selections: list[Selection]) -> None:
         """Set the strength and, where they were searched for, the candidates."""
         self.alpha_ = float(problem.alpha)
         if isinstance(problem, Convex):
             self.alpha_max_ = problem.alpha_max()
-        elif is_option(self.alpha, "auto"):
+        elif is_option(self.alpha, "auto") and isinstance(problem, Factored):
             self.alpha_max_ = alpha_max(problem)
         for prefix, selection in zip(("", "rank_"), selections, strict=False):
             self._keep(selection, prefix)
 
-    def _new_rows(self, X: Any, offset: Any) -> WeightedTable:
-        """Return rows with their offset; under a kernel, their kernel against the training rows.
+    def _row_tables(self, X: Any, offset: Any) -> Iterator[WeightedTable]:
+        """Yield rows with their offset: all, or blocks of a sparse table that stays sparse."""
+        if self._kernel is not None or not is_large_sparse(X, self.sparse_zeros):
+            yield self._new_rows(X, offset)
+            return
+        self._warn_of_offset(offset)
+        table = as_sparse_table(self, X, reset=False)
+        yield from dense_blocks(table, as_offset(offset, table, self._observation.loss))
 
-        Warn if `fit` was given an offset and these rows have none.
-        """
-        table = as_float_table(self, X, None, reset=False)
-        if self._kernel is not None:
-            table = self._kernel.gram(table)
+    def _warn_of_offset(self, offset: Any) -> None:
+        """Warn if `fit` was given an offset and new rows have none."""
         if offset is None and self._offset_given:
             warn(
                 "The model was fitted with offset=..., and none is given for these rows: zero is "
                 "assumed, an exposure of one. Pass their offset."
             )
+
+    def _new_rows(self, X: Any, offset: Any) -> WeightedTable:
+        """Return rows with their offset; under a kernel, their kernel against the training rows."""
+        table = as_float_table(self, X, None, reset=False)
+        if self._kernel is not None:
+            table = self._kernel.gram(table)
+        self._warn_of_offset(offset)
         return WeightedTable(table, offset=as_offset(offset, table, self._observation.loss))
 
     def _scored(self, rows: WeightedTable) -> tuple[Array, Array]:

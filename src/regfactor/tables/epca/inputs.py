@@ -73,3 +73,13 @@ class EpcaInputs:
     data: Data
     kernel: FittedKernel | None
     names: list[Any] | None
+
+    @property
+    def exposure(self) -> Array:
+        """The exposures of all rows."""
+        return self.observation.exposure(self.given)
+
+    @property
+    def offset_given(self) -> bool:
+        """Whether predictors have an offset that `fit` was given."""
+        return self.given.offset is not None

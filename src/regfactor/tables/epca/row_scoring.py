@@ -23,6 +23,14 @@ MIN_BLOCK_ROWS = 256
 
 
 @frozen
+class RowKinds:
+    """Which rows have information, and which of them do not lie wholly at one end of the range."""
+
+    informative: Array
+    inside: Array
+
+
+@frozen
 class RowScoring:
     """min over phi, level of sum_j w f((phi C)_j + level + b_j + o_j; x_j) + sum ridge phi^2 / 2.
 
@@ -69,41 +77,43 @@ class RowScoring:
         penalty = PowerPenalty(2.0, np.concatenate([self.ridge, np.zeros(m)]))
         shifted = data.shifted(np.ones((n, 1), dtype), self.intercept.astype(dtype)[None])
         found = newton_rows(shifted, start.astype(dtype), C, penalty, 1.0)
-        found = np.where(self._is_informative(data)[:, None], found, 0)
+        found = np.where(self.kinds(data).informative[:, None], found, 0)
         codes = found[:, :k] @ self.rotation.astype(dtype)
         return codes, found[:, k:].sum(axis=1)
 
     def with_centered_levels(
         self,
-        data: Data,
         level: Array,
         weights: Array,
+        rows: RowKinds,
     ) -> tuple[RowScoring, Array]:
         """Return the same scoring with levels of mean zero, and these levels.
 
         Intercepts take over the mean. A row without information keeps its level of zero. One that
         lies wholly at an end of the range has an unbounded level, which is left out of the mean.
         """
-        t = data.terms[0]
-        observed = np.ones_like(t.x) if t.w is None else t.w > 0
-        above = data.layout.row_sums(observed * (t.x > t.loss.domain.low)) > 0
-        below = data.layout.row_sums(observed * (t.x < t.loss.domain.high)) > 0
-        weights = weights * (above & below)
+        weights = weights * rows.inside
         if not weights.any():
             return self, level
         k = len(self.C)
         mean = np.average(level, weights=weights).astype(level.dtype)
         start = np.append(self.start[:k], self.start[k:] - mean)
-        centered = np.where(self._is_informative(data), level - mean, 0)
+        centered = np.where(rows.informative, level - mean, 0)
         return replace(self, intercept=self.intercept + mean, start=start), centered
 
-    def _is_informative(self, data: Data) -> Array:
-        """Return which rows have an observed entry; of shares, a count."""
+    def kinds(self, data: Data) -> RowKinds:
+        """Return which rows have an observed entry (of shares, a count), and which a finite level.
+
+        The level of a row that lies wholly at one end of the range is unbounded.
+        """
         t = data.terms[0]
         information = t.weights
         if isinstance(self.observation.loss, Multinomial):
             information = t.weights * t.x
-        return data.layout.row_sums(information) > 0
+        observed = np.ones_like(t.x) if t.w is None else t.w > 0
+        above = data.layout.row_sums(observed * (t.x > t.loss.domain.low)) > 0
+        below = data.layout.row_sums(observed * (t.x < t.loss.domain.high)) > 0
+        return RowKinds(data.layout.row_sums(information) > 0, above & below)
 
     def balanced(self, codes: Array, weights: Array) -> tuple[RowScoring, Array]:
         """Return the same scoring with codes and components balanced, and those components.
@@ -155,7 +165,7 @@ def fit_rows(
         data = inputs.observation.data(given)
     codes, level = scoring(data, start)
     if scoring.levels and fit_intercept:
-        scoring, level = scoring.with_centered_levels(data, level, given.weights)
+        scoring, level = scoring.with_centered_levels(level, given.weights, scoring.kinds(data))
     if isinstance(problem, Convex):
         return FittedRows(scoring, codes, scoring.C, level)
     scoring, components = scoring.balanced(codes, given.weights)
@@ -173,7 +183,7 @@ def _scoring_at(
     if isinstance(problem, Factored):
         m = 0 if problem.extra_components is None else len(problem.extra_components)
         k = problem.rank
-        F = _padded(point.factors, k, m)
+        F = padded(point.factors, k, m)
         codes = F.codes
         ridge = np.full(k, float(problem.alpha))
     else:
@@ -205,7 +215,7 @@ def _scoring_at(
     return scoring, start
 
 
-def _padded(F: Factors, k: int, m: int) -> Factors:
+def padded(F: Factors, k: int, m: int) -> Factors:
     """Return k atoms, zero where the balance has removed some, and the last m."""
     have = F.rank - m
     codes = np.zeros((F.shape[0], k + m), F.C.dtype)

@@ -1,0 +1,209 @@
+"""Fits to large sparse tables: choices on a sample of rows, and the codes of all rows by blocks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from regfactor.core.factors import FactorPoint
+from regfactor.core.loop import Limits, run
+from regfactor.core.params import Array, frozen, is_option
+from regfactor.fitting.base import Run
+from regfactor.fitting.dispersion import pooled_theta
+from regfactor.fitting.selection import Selection
+from regfactor.losses import NegativeBinomial
+from regfactor.problems import Data
+from regfactor.solvers.base import solve_within
+from regfactor.tables.epca.block_newton import BlockNewton
+from regfactor.tables.epca.blocked_inputs import BlockedInputs
+from regfactor.tables.epca.count_blocks import BlockedFactored, CountBlocks
+from regfactor.tables.epca.deviance import MAX_NULL_SWEEPS, NULL_TOL
+from regfactor.tables.epca.fitted_values import FittedValues
+from regfactor.tables.epca.heldout import HeldOutSearch, alpha_max
+from regfactor.tables.epca.problem import factored_problem
+from regfactor.tables.epca.row_scoring import FittedRows, RowKinds, RowScoring, padded
+
+SAMPLE_ELEMENTS = 2**21  # entries of the rows on which strength and number of components are chosen
+DISPERSION_ELEMENTS = 2**19  # entries of the rows whose dispersion is found
+N_FOLDS = 4  # an entry has its mean from the other entries of its row
+DISPERSION_LIMITS = Limits(tol=1e-3, max_iter=6)
+N_ROUNDS = 2
+
+
+def scoring_at(inputs: BlockedInputs, problem: BlockedFactored, point: FactorPoint) -> RowScoring:
+    """Return the scoring of rows under the components of a point."""
+    m = int(problem.levels)
+    k = problem.rank
+    F = padded(point.factors, k, m)
+    dtype = problem.counts.dtype
+    intercept = np.zeros(F.shape[1], dtype)
+    if point.coefficients is not None:
+        intercept = point.coefficients[0].astype(dtype)
+    return RowScoring(
+        replace(inputs.observation, loss=problem.counts.loss),
+        F.C[:k],
+        intercept,
+        np.full(k, float(problem.alpha)),
+        m > 0,
+        np.zeros(k + m, dtype),
+        np.eye(k, dtype=dtype),
+    )
+
+
+def fit_blocks(inputs: BlockedInputs, problem: BlockedFactored, point: FactorPoint) -> FittedRows:
+    """Return all rows scored exactly under the components of a point, then balanced with them."""
+    m = int(problem.levels)
+    k = problem.rank
+    scoring = scoring_at(inputs, problem, point)
+    n = inputs.table.shape[0]
+    dtype = problem.counts.dtype
+    start = np.zeros((n, k + m), dtype)
+    start[inputs.counted] = padded(point.factors, k, m).codes
+    codes = np.empty((n, k), dtype)
+    level = np.empty(n, dtype)
+    informative = np.empty(n, bool)
+    inside = np.empty(n, bool)
+    every = replace(inputs.counts(every_row=True), loss=problem.counts.loss)
+    for rows, data in every.blocks():
+        codes[rows], level[rows] = scoring(data, start[rows])
+        kinds = scoring.kinds(data)
+        informative[rows] = kinds.informative
+        inside[rows] = kinds.inside
+    if scoring.levels and problem.fit_intercept:
+        kinds = RowKinds(informative, inside)
+        scoring, level = scoring.with_centered_levels(level, inputs.weights, kinds)
+    scoring, components = scoring.balanced(codes, inputs.weights)
+    return FittedRows(scoring, codes @ scoring.rotation, components, level)
+
+
+def values_of_blocks(
+    fit: FittedRows,
+    inputs: BlockedInputs,
+    problem: BlockedFactored,
+) -> FittedValues:
+    """Return the objective and the explained deviance on the rows that were learned from."""
+    counts = problem.counts
+    codes = fit.codes[inputs.counted].astype(np.float64)
+    C = fit.components.astype(np.float64)
+    level = fit.level[inputs.counted].astype(np.float64)
+    loss = 0.0
+    for rows, data in counts.blocks():
+        Z = codes[rows] @ C + fit.intercept + level[rows, None]
+        losses = data.astype(np.float64).row_values(Z)
+        loss += float(counts.weights[rows] @ losses)
+    squares = float(counts.weights @ np.square(codes).sum(axis=1) + np.square(C).sum())
+    objective = loss + problem.alpha / 2 * squares
+    return FittedValues(objective, _explained(counts, problem.levels, loss))
+
+
+def _explained(counts: CountBlocks, levels: bool, loss: float) -> float:
+    """1 - deviance / deviance of intercepts alone; zero where intercepts are perfect."""
+    least = counts.infimum
+    if levels or counts.offset is not None:
+        null_problem = BlockedFactored(counts, 0, 0.0, levels=levels)
+        iterates = BlockNewton().iterates(null_problem, None)
+        tol = NULL_TOL[counts.dtype.itemsize]
+        null = run(iterates, tol=tol, max_iter=MAX_NULL_SWEEPS).objective
+    else:
+        null = counts.loss_of_means
+    explicable = null - least
+    if explicable <= 1e-12 * abs(least):
+        return 0.0
+    return 1 - (loss - least) / explicable
+
+
+@frozen
+class SampledSearch:
+    """Searches by held-out entries on a sample of rows.
+
+    Noise has a largest singular value of order sqrt(n) + sqrt(d), and so has the best strength: one
+    that is found on m rows is multiplied by (sqrt(n) + sqrt(d)) / (sqrt(m) + sqrt(d)).
+    """
+
+    sample: Any  # a Factored problem
+    search: HeldOutSearch
+    scale: float
+
+    @staticmethod
+    def of(inputs: BlockedInputs, problem: BlockedFactored, run: Run) -> SampledSearch:
+        """Return the searches of one fit."""
+        n, d = problem.counts.shape
+        rows = _sampled_rows(inputs, SAMPLE_ELEMENTS, run.seed())
+        some = inputs.some_rows(rows)
+        scale = (np.sqrt(n) + np.sqrt(d)) / (np.sqrt(len(rows)) + np.sqrt(d))
+        sample = factored_problem(
+            some,
+            problem.alpha / scale,
+            min(problem.rank, len(rows)),
+            problem.fit_intercept,
+            problem.levels,
+        )
+        return SampledSearch(sample, HeldOutSearch.of(sample, some.learned, run), float(scale))
+
+    def strength(self, rule: str) -> Selection:
+        """Choose alpha, in the units of the whole table."""
+        found = self.search.strength(self.sample, rule)
+        trials = [replace(trial, value=trial.value * self.scale) for trial in found.trials]
+        best = replace(found.best, value=found.best.value * self.scale)
+        return replace(found, trials=trials, best=best)
+
+    def number(self, alpha: float) -> Selection:
+        """Choose the number of components at a strength of the whole table."""
+        return self.search.number(replace(self.sample, alpha=alpha / self.scale))
+
+    @property
+    def alpha_max(self) -> float:
+        """The strength from which on no component is left, in the units of the whole table."""
+        return alpha_max(self.sample) * self.scale
+
+
+def _sampled_rows(inputs: BlockedInputs, elements: int, seed: int) -> Array:
+    """Return some of the rows that are learned from."""
+    n, d = inputs.table.shape
+    counted = np.arange(n)[inputs.counted]
+    size = min(max(elements // d, 2), len(counted))
+    chosen = np.random.default_rng(seed).choice(counted, size, replace=False)
+    return np.sort(chosen)
+
+
+def with_theta(inputs: BlockedInputs, problem: BlockedFactored, run: Run) -> BlockedFactored:
+    """Return the problem with the dispersion of greatest likelihood, and a start near its solution.
+
+    The dispersion is first that about the means of columns, then that about the means of a fit with
+    the last one, which for each entry of a sample of rows are found without that entry.
+    """
+    if not is_option(getattr(problem.counts.loss, "theta", None), "auto"):
+        return problem
+    rows = _sampled_rows(inputs, DISPERSION_ELEMENTS, run.seed())
+    x = inputs.table[rows].toarray().astype(np.float64)
+    offset = None if inputs.offset is None else inputs.offset[rows].astype(np.float64)
+    means = np.broadcast_to(np.maximum(inputs.observation.means, np.finfo(float).tiny), x.shape)
+    if offset is not None:
+        means = means * np.exp(offset)
+    folds = np.random.default_rng(run.seed()).integers(N_FOLDS, size=x.shape)
+    point = None
+    for _ in range(N_ROUNDS):
+        loss = NegativeBinomial(pooled_theta(x, means, np.ones_like(x)))
+        problem = replace(problem, counts=replace(problem.counts, loss=loss))
+        point = solve_within(problem, DISPERSION_LIMITS, point).point
+        scoring = scoring_at(inputs, problem, point)
+        means = _means_without(scoring, x, offset, folds)
+    loss = NegativeBinomial(pooled_theta(x, means, np.ones_like(x)))
+    return replace(problem, counts=replace(problem.counts, loss=loss), start=point)
+
+
+def _means_without(scoring: RowScoring, x: Array, offset: Array | None, folds: Array) -> Array:
+    """Return the means of entries under codes that are scored without them."""
+    loss = scoring.observation.loss
+    means = np.empty_like(x)
+    for fold in range(N_FOLDS):
+        hidden = folds == fold
+        data = Data.of(np.where(hidden, np.nan, x), loss, None, offset)
+        codes, level = scoring(data)
+        Z = codes @ scoring.C + scoring.intercept + level[:, None]
+        if offset is not None:
+            Z = Z + offset
+        means[hidden] = loss.predict(Z[hidden])
+    return np.maximum(means, np.finfo(float).tiny)
