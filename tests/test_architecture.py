@@ -42,7 +42,7 @@ LAYERS = [  # a package imports from its own layer and the earlier ones
     {"fitting"},
     FAMILIES,
     {"model_selection", "datasets", "comparisons", "inference"},
-    {"baselines", "atlas", "plots", "saving", "sktime", "nixtla", "versions"},
+    {"baselines", "atlas", "plots", "saving", "sktime", "nixtla", "anndata", "versions"},
     {"report"},
     {"cli"},
     {"regfactor", "__main__"},  # the facade

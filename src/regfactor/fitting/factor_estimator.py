@@ -141,6 +141,7 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, Transformer, Estimator)
     _schema: Schema | None = None
     _noise: float | None = None
     _noise_alpha = 1.0  # set when a table is read, where alpha follows from its noise
+    _calibration: EntryCalibration | None = None  # found when an interval is asked for
     _no_certificate = "with its penalties or rank it"
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
@@ -218,7 +219,6 @@ class FactorEstimator(FactorTransformer, abc.ABC):
     scale = False  # whether columns are measured in units of their deviations
     _column_units: ColumnUnits | None = None
     _held_out: HeldOutEntries | None = None  # as the fit predicted them, where it held some out
-    _calibration: EntryCalibration | None = None  # found when an interval is asked for
 
     def _read(self, X: Any, sample_weight: Any = None, entry_weight: Any = None, /) -> TableInputs:
         self._noise = None

@@ -20,6 +20,7 @@ from scipy.special import expit, ndtr, ndtri
 from regfactor.core.params import Array
 from regfactor.losses import (
     Binomial,
+    Gamma,
     GammaLog,
     Logistic,
     Loss,
@@ -125,6 +126,10 @@ def predictive(loss: Loss, z: Array, variance: Array, noise: Array) -> Predictiv
         trials = loss.trials if isinstance(loss, Binomial) else 1
         share = expit(z / np.sqrt(1 + PROBIT * variance))
         return ScipyEntries(scipy.stats.binom(int(trials), share), True)
+    if isinstance(loss, Gamma):  # of a predictor z = -1 / mean
+        mean = loss.predict(z)
+        shape = 1 / (1 + 2 * variance * np.square(mean))
+        return ScipyEntries(scipy.stats.gamma(shape, scale=mean / shape), False)
     if isinstance(loss, GammaLog):
         shape = 1 / (1 + 2 * spread)  # of variance mean^2 (1 + 2 spread)
         return ScipyEntries(scipy.stats.gamma(shape, scale=loss.predict(z) / shape), False)

@@ -8,15 +8,18 @@ from dataclasses import KW_ONLY, replace
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.loop import Solution, Status
 from regfactor.core.params import Array, is_option, warn
 from regfactor.fitting.base import Choice, Run
+from regfactor.fitting.calibrated_entries import EntryCalibration
 from regfactor.fitting.certificate import Certificate
+from regfactor.fitting.conformal import PredictionInterval, check_level
 from regfactor.fitting.dispersion import common_theta
 from regfactor.fitting.factor_estimator import FactorTransformer
 from regfactor.fitting.inputs import (
@@ -32,6 +35,7 @@ from regfactor.fitting.inputs import (
 )
 from regfactor.fitting.parameters import AUTO, COUNT, NON_NEGATIVE, RUN_CONSTRAINTS, parametrized
 from regfactor.fitting.selection import Selection
+from regfactor.fitting.side_by_side import with_missing_as_nan
 from regfactor.kernels import as_kernel, is_pairwise
 from regfactor.losses import Loss, Multinomial, NegativeBinomial, Poisson
 from regfactor.problems import Convex, Factored
@@ -52,6 +56,7 @@ from regfactor.tables.epca.blocked_inputs import (
     takes_blocks,
 )
 from regfactor.tables.epca.count_blocks import BlockedFactored
+from regfactor.tables.epca.cross_fit import cross_fitted, row_leverages
 from regfactor.tables.epca.entries import WeightedTable, at_entries
 from regfactor.tables.epca.families import (
     FAMILIES,
@@ -311,6 +316,78 @@ class ExponentialFamilyPCA(FactorTransformer):
         Z = self._predictors(rows, Dense(table.shape))
         return filled(X, table, self._observation.response(Z, table))
 
+    def complete_interval(
+        self,
+        X: Any,
+        level: float = 0.9,
+        offset: Any = None,
+    ) -> PredictionInterval:
+        """Return limits between which missing entries lie with a given probability.
+
+        They are quantiles of the family's distribution at the predictor, whose own variance is
+        that of the row's codes given its observed entries. How far out is read off entries of the
+        training table that are predicted by fits without them: the first call makes four such
+        fits. This assumes that entries are missing at random given the observed ones.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The training table or new rows; the first call needs the training table.
+        level : float, default=0.9
+            Share of the missing entries that is to be covered, in (0, 1).
+        offset : array-like of shape (n_samples,) or (n_samples, n_features), optional
+
+        Returns
+        -------
+        PredictionInterval
+            (lower, upper), two tables like X. Observed entries are their own limits. Limits are
+            infinite where too few entries could be held out.
+        """
+        check_is_fitted(self)
+        check_level(level)
+        if self._kernel is not None:
+            raise ValueError(
+                "The table of a kernel model is a Gram matrix, which has no entries to fill."
+            )
+        calibration = self._calibrated(X, offset)
+        given = self._new_rows(X, offset)
+        table = with_missing_as_nan(given.table)
+        rows = replace(given, table=table)
+        Z = self._predictors(rows, Dense(table.shape))
+        added = self._observation.offset(rows)
+        lower = np.empty(table.shape)
+        upper = np.empty(table.shape)
+        without_offset = Z if added is None else Z - added
+        leverage = row_leverages(self._scoring, self._observation.data(rows), without_offset)
+        for j in range(table.shape[1]):
+            entries = calibration.entries(j, Z[:, j].astype(np.float64), leverage[:, j])
+            lower[:, j], upper[:, j] = entries.limits(calibration.deviations(j, level))
+        return PredictionInterval(
+            filled(X, table, lower.astype(table.dtype)),
+            filled(X, table, upper.astype(table.dtype)),
+        )
+
+    def _calibrated(self, X: Any, offset: Any) -> EntryCalibration:
+        """Return the calibration, by fits to the training table without some of its entries."""
+        if self._calibration is not None:
+            return self._calibration
+        n = len(self.codes_)
+        if _num_samples(X) != n:
+            raise ValueError(
+                "How wide limits must be is found on the training table: call complete_interval "
+                f"with it, of {n} rows, first."
+            )
+        model = clone(self).set_params(
+            alpha=self.alpha_,
+            n_components=None if self.n_components is None else len(self.components_),
+            family=self._observation.loss,
+        )
+        inputs = model._read(X, offset=offset)
+        held = cross_fitted(inputs, model._state(inputs))
+        parts: list[tuple[Any, Loss]] = [(slice(None), self._observation.fitted)]
+        self._calibration = EntryCalibration.of(parts, held, len(self.intercept_))
+        return self._calibration
+
     def score(self, X: Any, y: Any = None, offset: Any = None) -> float:
         """Return the mean log likelihood of an observed entry, base measure included.
 
@@ -536,6 +613,7 @@ class ExponentialFamilyPCA(FactorTransformer):
             self.row_offset_ = fit.level
         elif is_option(self.row_offset, "total"):
             self.row_offset_ = inputs.exposure
+        self._calibration = None
         self._scoring = fit.scoring
         self._observation = fit.scoring.observation
         self._kernel = inputs.kernel
