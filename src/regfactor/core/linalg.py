@@ -228,18 +228,6 @@ class EntryLayout(Protocol):
         ...
 
 
-def products_of_pairs(D: Array) -> Array:
-    """Return the products of all pairs of columns of D, those of the upper triangle."""
-    upper = np.triu_indices(D.shape[1])
-    pairs = np.empty((len(D), len(upper[0])), D.dtype)
-    # by blocks of rows: of a tall D the products are the largest array
-    height = max(1, BLOCK_ELEMENTS // max(pairs.shape[1], 1))
-    for start in range(0, len(D), height):
-        rows = slice(start, start + height)
-        np.multiply(D[rows][:, upper[0]], D[rows][:, upper[1]], out=pairs[rows])
-    return pairs
-
-
 def solve_columns(
     D: Array,
     h: Array,
@@ -249,33 +237,25 @@ def solve_columns(
 ) -> Array:
     """(D' diag(h_j) D + diag(ridge)) step_j = gradient_j, solved for every column j."""
     m, d = gradient.shape
+    step = np.empty((m, d), np.result_type(D, h))
     if not m:
-        return np.empty((m, d), np.result_type(D, h))
-    pairs = products_of_pairs(D)
-    return solve_from_sums(lambda block: layout.grams(h, pairs, block), ridge, gradient)
-
-
-def solve_from_sums(
-    sums_of: Callable[[slice], Array],
-    ridge: Array,
-    gradient: Array,
-) -> Array:
-    """Solve (H_j + diag(ridge)) step_j = gradient_j for every column j.
-
-    `sums_of` returns the upper triangles of H_j for a block of columns, one row each.
-    """
-    m, d = gradient.shape
+        return step
     upper = np.triu_indices(m)
+    pairs = np.empty((len(D), len(upper[0])), D.dtype)
+    # by blocks of rows: of a tall D the products are the largest array
+    height = max(1, BLOCK_ELEMENTS // pairs.shape[1])
+    for start in range(0, len(D), height):
+        rows = slice(start, start + height)
+        np.multiply(D[rows][:, upper[0]], D[rows][:, upper[1]], out=pairs[rows])
     # the position of each entry of the symmetric Hessian among the pairs
     position = np.zeros((m, m), int)
     position[upper] = np.arange(len(upper[0]))
     position.T[upper] = position[upper]
-    eye = np.eye(m, dtype=gradient.dtype)
-    width = max(1, BLOCK_ELEMENTS // max(m * m, 1))
-    step = np.empty((m, d), gradient.dtype)
+    eye = np.eye(m, dtype=D.dtype)
+    width = max(1, BLOCK_ELEMENTS // (m * m))
     for start in range(0, d, width):
         block = slice(start, start + width)
-        sums = np.take(sums_of(block), position.ravel(), axis=1)
+        sums = np.take(layout.grams(h, pairs, block), position.ravel(), axis=1)
         H = sums.reshape(-1, m, m) + ridge * eye
         # a direction only, not the certified problem: jitter keeps unobserved columns solvable
         precision = np.finfo(H.dtype)

@@ -15,7 +15,6 @@ from regfactor.core.batched_newton import (
     improve_columns,
 )
 from regfactor.core.factors import FactorPoint
-from regfactor.core.linalg import products_of_pairs, solve_from_sums
 from regfactor.core.line_search import backtrack_each
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array
@@ -46,7 +45,8 @@ class ColumnSums:
     def add(self, D: Array, at: Expansion, weights: Array | None) -> None:
         """Add rows with regressors D, the expansion of their losses, and their weights."""
         value, gradient, hessian = at
-        pairs = products_of_pairs(D)
+        first, second = np.triu_indices(D.shape[1])
+        pairs = D[:, first] * D[:, second]
         if weights is None:
             self.costs += value.sum(axis=0, dtype=np.float64)
         else:
@@ -165,8 +165,7 @@ def _improved_components(
     if not len(CB):
         return state
     gradient = sums.gradient + ridge * CB
-    step = solve_from_sums(lambda block: sums.grams[:, block].T, ridge[:, 0], gradient)
-    step = np.where(np.isfinite(step), step, 0)
+    step = _newton_steps(sums.grams, ridge[:, 0], gradient)
     before = sums.costs + (ridge * CB * CB).sum(axis=0) / 2
     allowed = before + ALLOWED_RISE[state.C.dtype.itemsize] * np.abs(before)
     lengths = np.ones(CB.shape[1])
@@ -187,6 +186,22 @@ def _improved_components(
         trial[:, failed] = CB[:, failed]
     new = trial.astype(state.C.dtype)
     return replace(state, C=new[:k], B=new[k:])
+
+
+def _newton_steps(grams: Array, ridge: Array, gradient: Array) -> Array:
+    """Solve (H_j + diag(ridge)) step_j = gradient_j, given the upper triangles of all H_j."""
+    m, d = gradient.shape
+    first, second = np.triu_indices(m)
+    H = np.empty((d, m, m))
+    H[:, first, second] = grams.T
+    H[:, second, first] = grams.T
+    H += np.diag(ridge)
+    # a direction only: jitter keeps columns without information solvable
+    precision = np.finfo(float)
+    jitter = precision.eps * np.trace(H, axis1=1, axis2=2) + precision.tiny**0.5
+    H += jitter[:, None, None] * np.eye(m)
+    step = np.linalg.solve(H, gradient.T[:, :, None])[:, :, 0].T
+    return np.where(np.isfinite(step), step, 0)
 
 
 def _improved_codes(
