@@ -20,6 +20,7 @@ from regfactor import AutoImputer
 
 LEVELS = (0.8, 0.9, 0.95)
 HIDDEN = 0.2  # of the cells
+SEEDS = range(1) if QUICK else range(3)  # draws of hidden cells
 CALIBRATING = 0.2  # of the observed cells, by which split-conformal limits are set
 MAX_ROWS = 300
 N_DRAWS = 10  # of miceforest
@@ -194,12 +195,31 @@ def shown(result: Result, level: float) -> list[str]:
     return [f"{result.covered[level].mean():.1%}", f"{result.widths[level].mean():.2f}"]
 
 
-def rows_of(name: str, hidden: Hidden, totals: dict[float, Totals]) -> list[list[str]]:
-    """Return the lines of one table."""
-    ours, sets = auto_imputer(hidden, 0)
-    methods = {"AutoImputer": ours, "split-conformal, IterativeImputer": split_conformal(hidden, 0)}
+def combined(results: list[Result]) -> Result:
+    """Return the results of several draws as those of one; CPU is that of a draw."""
+    covered = {}
+    widths = {}
+    for level in LEVELS:
+        covered[level] = np.concatenate([result.covered[level] for result in results])
+        widths[level] = np.concatenate([result.widths[level] for result in results])
+    return Result(covered, widths, float(np.mean([result.seconds for result in results])))
+
+
+def rows_of(
+    name: str,
+    hidden: list[Hidden],
+    totals: dict[float, Totals],
+) -> list[list[str]]:
+    """Return the lines of one table, of which cells were hidden several times."""
+    found = [auto_imputer(draw, seed) for seed, draw in enumerate(hidden)]
+    ours = combined([result for result, _ in found])
+    sets = {}
+    for level in LEVELS:
+        sets[level] = np.concatenate([held[level] for _, held in found])
+    conformal = [split_conformal(draw, seed) for seed, draw in enumerate(hidden)]
+    methods = {"AutoImputer": ours, "split-conformal, IterativeImputer": combined(conformal)}
     if installed("miceforest") and not QUICK:
-        methods["draws of miceforest"] = mice_forest(hidden, 0)
+        methods["draws of miceforest"] = mice_forest(hidden[0], 0)
     rows = []
     for method, result in methods.items():
         line = [name, method]
@@ -256,14 +276,15 @@ def main() -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name in names:
-            rows += rows_of(name, hide(load(name), 0), totals)
+            rows += rows_of(name, [hide(load(name), seed) for seed in SEEDS], totals)
         other = {level: Totals([]) for level in LEVELS}
-        by_value = rows_of(OWN_VALUE, hide(load(OWN_VALUE), 0, by_value=True), other)
+        masked = [hide(load(OWN_VALUE), seed, by_value=True) for seed in SEEDS]
+        by_value = rows_of(OWN_VALUE, masked, other)
     return "\n".join(
         [
             "# Limits of filled cells",
             "",
-            f"{HIDDEN:.0%} of the cells hidden at random, one draw, at most {MAX_ROWS} rows of each table; one thread; {versions('scikit-learn')}. "
+            f"{HIDDEN:.0%} of the cells hidden at random, {len(SEEDS)} draws, at most {MAX_ROWS} rows of each table; one thread; {versions('scikit-learn')}. "
             "`covered` is the share of hidden numbers within their limits, `width` the mean width in deviations of the column; `sets hold` is the share of hidden categories "
             f"and truth values in their sets. {peers()}",
             "",
