@@ -71,6 +71,8 @@ ON_REQUEST = {  # solvers that no problem names
     "PartwiseFista": "named by its gauge",
 }
 UNTRIED = {
+    "BlockSquares",  # of tables in blocks, tried in test_blocks
+    "BlockSweeps",
     "ClassPool",  # of SemiSupervisedClassifier, tried with it
     "ChosenSNF",  # SNF with the start and limits of cross-validation, tried in test_snf
     "CascadePool",  # tried in test_auto_imputer

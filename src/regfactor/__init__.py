@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from regfactor.clusters.kmeans import BregmanKMeans
     from regfactor.clusters.mixture import BregmanMixture
     from regfactor.clusters.normalized_cut import BregmanNormalizedCut
+    from regfactor.engine.blocks import BlockTable
     from regfactor.labels.convex.estimator import ConvexFactorClassifier, ConvexFactorRegressor
     from regfactor.labels.expectation.estimator import ExpectationSVC
     from regfactor.labels.latent.cv import SNFRegressorCV
@@ -42,6 +43,7 @@ __all__ = [
     "AutoForecaster",
     "AutoImputer",
     "AutoMixture",
+    "BlockTable",
     "BregmanKMeans",
     "BregmanMixture",
     "BregmanNormalizedCut",
@@ -90,6 +92,7 @@ PACKAGES = (
 )
 
 HOMES = {
+    "BlockTable": "engine.blocks",
     "AutoForecaster": "series.forecaster",
     "AutoImputer": "tables.auto_imputer.estimator",
     "AutoMixture": "clusters.auto_mixture",

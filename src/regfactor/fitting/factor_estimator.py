@@ -58,6 +58,7 @@ from regfactor.fitting.selection import (
 from regfactor.losses import LOSSES, Loss, Squared, as_loss, by_columns
 from regfactor.penalties import Gauge, Penalty
 from regfactor.problems import Convex, Data, Design, Factored
+from regfactor.problems.block_squares import BlockSquares
 from regfactor.problems.convex import convex
 from regfactor.solvers.base import Solver, solve_within
 
@@ -159,6 +160,8 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, Transformer, Estimator)
 
     def _choose(self, problem: Any, inputs: Any, run: Run) -> Choice[Any]:
         """Return the problem at the strength that held-out entries choose, where it is "auto"."""
+        if isinstance(problem, BlockSquares):  # chosen by a sample, when the table was read
+            return Choice(problem)
         seed = run.seed()  # drawn in any case: the seed of the solver does not depend on alpha
         debias = getattr(self, "debias", False)
         auto = isinstance(self.alpha, str) and self.alpha != NOISE
@@ -296,7 +299,9 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         assert isinstance(problem, Convex)
         return problem.gauge.per_row(codes)
 
-    def _solve(self, problem: Any, inputs: TableInputs, run: Run) -> Solution[FactorPoint]:
+    def _solve(self, problem: Any, inputs: TableInputs, run: Run) -> Solution[Any]:
+        if isinstance(problem, BlockSquares):  # nothing of the table is in memory
+            return solve_within(problem, run.remaining())
         warn_of_empty(inputs.learned, inputs.names)
         limits = replace(run.remaining(), random_state=run.seed())
         return solve_within(problem, limits, solver=self._solver(limits))

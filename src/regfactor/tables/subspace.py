@@ -9,12 +9,14 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from regfactor.core.loop import Solution
+from regfactor.engine.blocks import BlockTable
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.factor_estimator import TABLE_CONSTRAINTS, FactorEstimator, TableInputs
 from regfactor.fitting.parameters import AUTO, COUNT, NOISE_OPTION, POSITIVE, parametrized
 from regfactor.norms import as_norm
 from regfactor.penalties import Rows, Trace
 from regfactor.problems import Convex
+from regfactor.tables.block_fit import BlockInputs, publish_blocks, read_blocks
 from regfactor.tables.draws import CompletionDraws
 from regfactor.tables.rows_left_out import select_by_rows_left_out
 
@@ -171,7 +173,9 @@ class ConvexSubspace(CompletionDraws):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or BlockTable of shape (n_samples, n_features)
+            Rows of a `BlockTable` are read in blocks, so that it may be larger than memory; under
+            the squared loss without `debias`. Their codes are not kept: `transform` has them.
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
         entry_weight : array-like of shape (n_samples, n_features), optional
@@ -183,23 +187,74 @@ class ConvexSubspace(CompletionDraws):
         """
         return self._fit(X, sample_weight, entry_weight)
 
-    def _read(self, X: Any, sample_weight: Any = None, entry_weight: Any = None, /) -> TableInputs:
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Fit, and return the codes of the training rows."""
+        if isinstance(X, BlockTable):
+            return self.fit(X, y, **fit_params).transform(X)
+        return super().fit_transform(X, y, **fit_params)
+
+    def transform(self, X: Any) -> Any:
+        """Return the codes of each row, scored alone with the components held fixed.
+
+        Missing entries (NaN) are allowed.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, frame, BlockTable} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            Of a `BlockTable`, a `BlockTable` whose blocks are computed when they are read.
+        """
+        if isinstance(X, BlockTable):
+            return X.map(super().transform, len(self.components_))
+        return super().transform(X)
+
+    def complete(self, X: Any) -> Any:
+        """Return the table with its missing entries filled by the model.
+
+        Observed entries, type, index and columns are kept.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, frame, BlockTable} of shape (n_samples, n_features)
+            The training table or new rows.
+
+        Returns
+        -------
+        The same kind of table as X.
+            The blocks of a `BlockTable` are filled when they are read; `save` writes them to a
+            file.
+        """
+        if isinstance(X, BlockTable):
+            return X.map(super().complete, X.n_columns)
+        return super().complete(X)
+
+    def _read(self, X: Any, sample_weight: Any = None, entry_weight: Any = None, /) -> Any:
+        if isinstance(X, BlockTable):
+            return read_blocks(self, X, sample_weight, entry_weight)
         inputs = super()._read(X, sample_weight, entry_weight)
         self._bounds = None
         if self.bounds:
             self._bounds = self._read_bounds(inputs)
         return inputs
 
-    def _state(self, inputs: TableInputs) -> Convex:
+    def _state(self, inputs: Any) -> Any:
+        if isinstance(inputs, BlockInputs):
+            return inputs.problem
         return self._convex(inputs, Trace())
 
     def _publish(
         self,
         choice: Choice[Any],
         solution: Solution[Any],
-        inputs: TableInputs,
+        inputs: Any,
         run: Run,
     ) -> Solution[Any]:
+        if isinstance(inputs, BlockInputs):
+            publish_blocks(self, solution, inputs)
+            return solution
         published = super()._publish(choice, solution, inputs, run)
         self.singular_values_ = self._sizes
         self.scale_ = np.ones(len(self._intercept))

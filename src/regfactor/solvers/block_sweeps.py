@@ -1,0 +1,160 @@
+"""Sweeps over the blocks of a table: exact codes, then exact components and offsets.
+
+Alternating ridge regressions, one pass over the table each. The Gram matrix of the residuals, which
+the same pass adds up, shows directions that are missing among the components, and proves the bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from regfactor.core.loop import Iterate
+from regfactor.core.params import EPS, Array
+from regfactor.problems.block_squares import BlockPoint, BlockSquares, BlockSums
+from regfactor.solvers.base import Solver
+
+N_DIRECTIONS = 24  # of the first residuals that are looked at
+MIN_RATIO = 1.25  # a direction counts as an atom if it is larger than the last by this factor
+EXTRA_ATOMS = 4  # that are added in addition, and after each pass
+TINY_ATOM = 1e-9  # share of the largest singular value below which a component is dropped
+MIN_NEW_PART = 0.5  # length of a new direction outside of the components
+SETTLED_SWEEPS = 3  # with less than the tolerance of change, after which a limited rank has ended
+
+
+@dataclass
+class BlockSweeps(Solver):
+    """Sweeps until the gap is proven; `max_rank` limits the number of components."""
+
+    tol: float = 1e-4
+    max_rank: int | None = None
+    solves: ClassVar[type] = BlockSquares
+    from_limits = ("tol", "max_rank")
+
+    def iterates(
+        self,
+        problem: BlockSquares,
+        start: BlockPoint | None,
+    ) -> Iterator[Iterate[BlockPoint]]:
+        """Yield the point of every pass, with its bound."""
+        d = len(problem.center)
+        b = problem.center
+        C = self._with_atoms(problem, np.zeros((0, d)), problem.null_sums)
+        if start is not None and len(start.C):
+            C = start.C
+            b = start.b
+        last = np.inf
+        unchanged = 0
+        step = 1.0
+        while True:
+            sums = problem.sums(C, b)
+            limited = self.max_rank is not None and len(C) >= self.max_rank
+            value = sums.squares / 2 + problem.alpha / 2 * (np.trace(sums.moments) + np.vdot(C, C))
+            unchanged += 1
+            if last - value > self.tol * abs(value):
+                unchanged = 0
+            if value > last:
+                step /= 2
+            last = value
+            settled = limited and unchanged >= SETTLED_SWEEPS
+            yield problem.iterate(C, b, sums, settled=settled, rank_limited=limited)
+            old = C
+            C, b = improved(problem, C, b, sums)
+            C = resized(problem, C, BlockPoint(old, b, sums.moments), sums, step)
+            C = self._with_atoms(problem, C, sums)
+
+    def _with_atoms(self, problem: BlockSquares, C: Array, sums: BlockSums) -> Array:
+        """Return the components with directions in which residuals are stronger than alpha.
+
+        The first of a complete table are all; of others, those that stand out.
+        """
+        squares, V = np.linalg.eigh(np.triu(sums.gram), UPLO="U")
+        sizes = np.sqrt(np.maximum(squares[::-1], 0))
+        strong = sizes > problem.alpha * (1 + self.tol / 2)
+        room = C.shape[1] - len(C)
+        if problem.density < 1:
+            least = MIN_RATIO * sizes[min(N_DIRECTIONS, len(sizes)) - 1]
+            standing_out = 0 if len(C) else int((sizes > least).sum())
+            room = min(room, standing_out + EXTRA_ATOMS + len(C) // 4)
+        if self.max_rank is not None:
+            room = min(room, self.max_rank - len(C))
+        V = V[:, ::-1][:, strong].T
+        sizes = sizes[strong]
+        if len(C):
+            basis = np.linalg.qr(C.T)[0]
+            V = V - (V @ basis) @ basis.T
+            lengths = np.linalg.norm(V, axis=1)
+            new = lengths > MIN_NEW_PART
+            V = V[new] / lengths[new, None]
+            sizes = sizes[new]
+        room = max(room, 0)
+        grown = np.sqrt((sizes[:room] - problem.alpha) / problem.density)
+        return np.vstack([C, grown[:, None] * V[:room]])
+
+
+def resized(
+    problem: BlockSquares,
+    C: Array,
+    before: BlockPoint,
+    sums: BlockSums,
+    step: float,
+) -> Array:
+    """Return components of which the small ones have the sizes of a proximal step.
+
+    An atom of size s along a direction v changes by (|G v| - alpha) / curvature, G the residuals at
+    the point before. Regressions in turn multiply s by (|G v| / alpha)^2 instead, which is slow for
+    s below alpha / curvature: such atoms would neither grow nor vanish.
+    """
+    lengths = np.linalg.norm(C, axis=1)
+    V = C / lengths[:, None]
+    gram = np.triu(sums.gram)
+    gram = gram + np.triu(gram, 1).T
+    pulls = np.sqrt(np.maximum(np.einsum("kj,kj->k", V @ gram, V), 0))
+    along = before.C @ V.T
+    sizes = np.sqrt(np.maximum(np.einsum("ik,ik->k", along, before.moments @ along), 0))
+    proximal = sizes + step * (pulls - problem.alpha) / problem.density
+    small = lengths**2 < problem.alpha / (2 * problem.density)
+    new = np.where(small, np.maximum(proximal, 0), lengths**2)
+    kept = new > 0
+    return np.sqrt(new[kept])[:, None] * V[kept]
+
+
+def improved(
+    problem: BlockSquares,
+    C: Array,
+    b: Array,
+    sums: BlockSums,
+) -> tuple[Array, Array]:
+    """Return the best components and offsets for the codes of a pass, balanced against these."""
+    k = len(C)
+    m = k + 1
+    upper = np.triu_indices(m)
+    equations = np.zeros((len(b), m, m))
+    equations[:, upper[0], upper[1]] = sums.equations
+    equations[:, upper[1], upper[0]] = sums.equations
+    places = np.arange(k)
+    equations[:, places, places] += problem.alpha
+    if not problem.fit_intercept:
+        equations = equations[:, :k, :k]
+    width = equations.shape[1]
+    if not width:
+        return C, b
+    diagonal = np.arange(width)
+    jitter = EPS * np.trace(equations, axis1=1, axis2=2) + problem.alpha * EPS
+    equations[:, diagonal, diagonal] += jitter[:, None]
+    found = np.linalg.solve(equations, sums.right[:, :width, None])[:, :, 0]
+    if problem.fit_intercept:
+        b = b + np.where(problem.count > 0, found[:, -1], 0)
+    C = found[:, :k].T
+    moments = sums.moments
+    if problem.fit_intercept:
+        # the mean of the codes is free in the offsets, and costs in Z
+        mean = sums.codes / sums.total
+        b = b + mean @ C
+        moments = moments - sums.total * np.outer(mean, mean)
+    s, Vt = BlockPoint(C, b, moments).spectrum
+    kept = s > TINY_ATOM * s.max(initial=0)
+    return np.sqrt(s[kept])[:, None] * Vt[kept], b

@@ -1,0 +1,145 @@
+"""Fits of subspaces to tables that are read by blocks of rows: the steps that differ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from regfactor.core.factors import Factors
+from regfactor.core.loop import Solution
+from regfactor.core.params import Array, frozen, is_option, warn
+from regfactor.engine.blocks import BlockTable
+from regfactor.fitting.inputs import ColumnUnits, row_weights
+from regfactor.fitting.scoring import Scoring
+from regfactor.fitting.units import ROUNDING_SPREAD
+from regfactor.losses import Squared
+from regfactor.penalties import Trace
+from regfactor.problems.block_squares import BlockPoint, BlockSquares, ColumnStatistics
+
+SAMPLE_ROWS = 20_000  # of a table, by which the strength is chosen
+
+
+@frozen
+class BlockInputs:
+    """A table of blocks, its problem, and the names of its columns."""
+
+    table: BlockTable
+    problem: BlockSquares
+    names: list[Any] | None
+
+
+def read_blocks(
+    model: Any,
+    table: BlockTable,
+    sample_weight: Any,
+    entry_weight: Any,
+) -> BlockInputs:
+    """Return the problem of a table of blocks, after one pass over it."""
+    _check_parameters(model, entry_weight)
+    weights = None
+    if sample_weight is not None:
+        weights = row_weights(np.empty((table.shape[0], 0)), sample_weight)
+    found: ColumnStatistics = table.reduce(ColumnStatistics.of_block, weights)
+    if not found.entries:
+        raise ValueError("The table has no observed entry.")
+    if found.empty_rows:
+        warn(f"{found.empty_rows} rows have no observed entry; the model cannot learn from them.")
+    unit = np.ones(table.n_columns)
+    if model.scale:
+        unit = units_of(found)
+    center = np.zeros(table.n_columns)
+    if model.fit_intercept:
+        center = found.mean / unit
+    model._schema = None
+    model._noise = None
+    model._bounds = None
+    model._column_units = ColumnUnits(np.zeros(table.n_columns), unit)
+    model.n_features_in_ = table.n_columns
+    names = None
+    if table.names is not None:
+        names = list(table.names)
+        model.feature_names_in_ = np.asarray(names, dtype=object)
+    problem = BlockSquares(
+        table,
+        unit,
+        center,
+        found.count,
+        _strength(model, table),
+        weights,
+        model.fit_intercept,
+    )
+    return BlockInputs(table, problem, names)
+
+
+def units_of(found: ColumnStatistics) -> Array:
+    """Return the deviation of each column; of a column of two values, their distance."""
+    size = np.maximum(np.abs(found.low), np.abs(found.high))
+    size = np.where(np.isfinite(size) & (size > 0), size, 1.0)
+    count = np.where(found.count > 0, found.count, 1)
+    deviation = np.sqrt(found.squares / count)
+    with np.errstate(invalid="ignore"):
+        deviation = np.where(found.two_valued, found.high - found.low, deviation)
+    return np.where(deviation > ROUNDING_SPREAD * size, deviation, 1.0)
+
+
+def _check_parameters(model: Any, entry_weight: Any) -> None:
+    """Raise for what blocks of rows do not have yet."""
+    loss = model.loss
+    if not (is_option(loss, "squared") or is_option(loss, "auto") or isinstance(loss, Squared)):
+        raise ValueError(
+            f"A BlockTable is fitted under loss='squared', got {loss!r}. Use it, or fit an array."
+        )
+    if model.debias:
+        raise ValueError(
+            f"A BlockTable is fitted with debias=False, got {model.debias!r}. Set it, or fit an "
+            "array."
+        )
+    if model.bounds or entry_weight is not None:
+        raise ValueError(
+            "A BlockTable takes neither bounds nor entry_weight. Leave them out, or fit an array."
+        )
+    if model.sparse_zeros != "missing":
+        raise ValueError(
+            "Absent entries of the blocks of a BlockTable are missing. Use sparse_zeros='missing', "
+            "or give dense blocks."
+        )
+
+
+def _strength(model: Any, table: BlockTable) -> float:
+    """Return alpha; where it is chosen, by a sample of the rows.
+
+    The norm of noise grows like sqrt(n) + sqrt(d), and alpha with it.
+    """
+    if not isinstance(model.alpha, str):
+        return float(model.alpha)
+    sample = table.sample(SAMPLE_ROWS)
+    chosen = clone(model).set_params(loss="squared").fit(sample).alpha_
+    n, d = table.shape
+    grown = (np.sqrt(n) + np.sqrt(d)) / (np.sqrt(sample.shape[0]) + np.sqrt(d))
+    return float(chosen * grown)
+
+
+def publish_blocks(model: Any, solution: Solution[BlockPoint], inputs: BlockInputs) -> None:
+    """Set the fitted attributes; codes of rows are those of `transform`."""
+    point = solution.point
+    sizes, directions = point.spectrum
+    factors = Factors(np.diag(sizes), directions).canonical(2.0)
+    model._components = factors.C
+    model._intercept = point.b
+    model._sizes = np.linalg.norm(factors.codes, axis=0)
+    penalty = Trace().per_row(factors.codes)
+    model._score = Scoring(Squared(), penalty, inputs.problem.alpha)
+    model._loss_parts = Squared().parts(inputs.table.n_columns)
+    model.alpha_ = inputs.problem.alpha
+    model.alpha_max_ = inputs.problem.alpha_max()
+    model.components_ = model._column_units.components(factors.C)
+    model.intercept_ = model._column_units.values(point.b)
+    model.singular_values_ = model._sizes
+    model.scale_ = model._column_units.unit
+    model._n_features_out = len(factors.C)
+    model._held_out = None
+    model._calibration = None
+    if not len(factors.C):
+        model._warn_if_empty()
