@@ -12,7 +12,7 @@ from console import cells, command, labeled, people, process, refused, table  # 
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 import regfactor
-from regfactor.cli.tables import MISSING
+from regfactor.cli.missing_cells import MARKERS
 from regfactor.core.params import install_hint
 from regfactor.model_selection.candidates import Candidate, Candidates, LabeledTask, contest
 
@@ -57,10 +57,12 @@ def test_help_waits_for_no_library_beneath():
 
 def test_a_user_completes_a_table(table):  # noqa: F811
     done = process("complete", table.name, cwd=table.parent)
-    assert done.code == 0 and done.err == "", done
-    assert "ignored" in done.out and "notes (free text)" in done.out
+    assert done.code == 0 and "note:" not in done.err, done
+    assert "ignored" in done.err and "notes (free text)" in done.err
+    # a pipe gets the table, and the terminal what is said of it
+    assert done.out == table.with_name("people.complete.csv").read_text(encoding="utf-8")
     before, after = cells(table), cells(table.with_name("people.complete.csv"))
-    given = ~before.apply(lambda c: c.str.lower().isin(MISSING))
+    given = ~before.apply(lambda c: c.str.lower().isin(MARKERS | {""}))
     assert (after[before.columns].to_numpy() == before.to_numpy())[given].all()  # to the letter
     used = [c for c in before.columns if c != "empty"]
     assert (after[used] != "").all(axis=None) and (after["empty"] == "").all()
@@ -203,14 +205,14 @@ def test_limits_and_sets_are_written_at_a_level(table):  # noqa: F811
     done = command("complete", table, "--level", 0.8)
     assert done.code == 0, done
     before, after = cells(table), cells(table.with_name("people.complete.csv"))
-    holes = before["weight"].str.lower().isin(MISSING)
+    holes = before["weight"].str.lower().isin(MARKERS | {""})
     low, high = after["weight_lower"], after["weight_upper"]
     assert (low[~holes] == "").all() and (high[~holes] == "").all()
     filled = after["weight"][holes].astype(float)
     assert (low[holes].astype(float) <= filled).all() and (
         filled <= high[holes].astype(float)
     ).all()
-    sizes = before["size"].str.lower().isin(MISSING)
+    sizes = before["size"].str.lower().isin(MARKERS | {""})
     for cell, chosen in zip(after["size"][sizes], after["size_set"][sizes], strict=True):
         assert cell in chosen.split("; ")
     assert after["size_probability"][sizes].astype(float).between(0, 1).all()

@@ -5,6 +5,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from regfactor.cli.reading import read_table
     from regfactor.clusters.auto_mixture import AutoMixture
     from regfactor.clusters.kmeans import BregmanKMeans
     from regfactor.clusters.mixture import BregmanMixture
@@ -71,6 +72,7 @@ __all__ = [
     "TwoViewSubspace",
     "load",
     "path",
+    "read_table",
     "save",
     "show_versions",
     "solve",
@@ -123,6 +125,7 @@ HOMES = {
     "TwoViewSubspace": "views.two_view",
     "load": "saving",
     "path": "solvers.paths",
+    "read_table": "cli.reading",
     "save": "saving",
     "show_versions": "versions",
     "solve": "solvers.base",
@@ -141,4 +144,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *PACKAGES})
+    return sorted({"__doc__", "__version__", *__all__, *PACKAGES})

@@ -9,6 +9,7 @@ import json
 import os
 import tempfile
 import zipfile
+import zlib
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
@@ -42,6 +43,29 @@ OWN_PACKAGES = (
 PLAIN_DATA = frozenset(
     {"numpy.dtype", "scipy.sparse._csr.csr_array", "scipy.sparse._csc.csc_array"}
 )
+
+
+# what reading bytes that are damaged, or made to do harm, can raise
+DAMAGED = (
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    ImportError,
+    LookupError,
+    NotImplementedError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+# models are stored, not packed: an archive that unpacks to much more is made to fill the memory
+MAX_GROWTH = 20
+MIN_UNPACKED = 2**24
+
+
+class DamagedModel(ValueError):
+    """A file is not a complete file of `save`."""
 
 
 class UntrustedModel(ValueError):
@@ -92,10 +116,37 @@ def load(path: str | os.PathLike[str]) -> Any:
     UntrustedModel
         If the file names types that are not regfactor's, scikit-learn's, scipy's or numpy's own,
         or types of another version of regfactor that this one does not have.
+    DamagedModel
+        If the file is cut off, damaged, or unpacks to far more than its size.
     """
-    skops = _skops()
     file = os.fspath(path)
     content = Path(path).read_bytes()
+    try:
+        _check_size(content, file)
+        return _loaded(content, file)
+    except (UntrustedModel, DamagedModel, ModuleNotFoundError):
+        raise
+    except DAMAGED as error:
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise DamagedModel(f"{file} is not a complete model file: {reason}.") from error
+
+
+def _check_size(content: bytes, file: str) -> None:
+    """Raise for an archive that unpacks to much more than it has."""
+    if not zipfile.is_zipfile(io.BytesIO(content)):
+        return
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        size = sum(entry.file_size for entry in archive.infolist())
+    if size > max(MIN_UNPACKED, MAX_GROWTH * len(content)):
+        raise DamagedModel(
+            f"{file} was not opened: its {len(content) / 2**20:.1f} MB unpack to "
+            f"{size / 2**20:,.0f} MB, which no file of regfactor.save does."
+        )
+
+
+def _loaded(content: bytes, file: str) -> Any:
+    """Return the model in the bytes of a file."""
+    skops = _skops()
     note = _note(content)
     if note:
         refused = _refused(skops, content)

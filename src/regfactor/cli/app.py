@@ -14,7 +14,8 @@ from regfactor.cli.options import FITTING, READING, TEXT, WRITING, sharing
 
 EXITS = (
     "Exit codes: 0 done, 2 bad input (nothing is written), 3 not converged (the result is "
-    "written), 130 interrupted."
+    "written), 4 a result cannot be written (files are as they were), 130 interrupted (129, 143 by "
+    "SIGHUP, SIGTERM)."
 )
 app = typer.Typer(
     no_args_is_help=True,
@@ -23,9 +24,10 @@ app = typer.Typer(
     epilog=EXITS,
     rich_markup_mode="rich",
 )
+SOURCE_HELP = "Text (also .gz), .xlsx, .ods, Parquet, Feather or NPZ; - for standard input."
 Source = Annotated[
     Path,
-    typer.Argument(metavar="TABLE", help="CSV, Parquet, Feather or NPZ.", show_default=False),
+    typer.Argument(metavar="TABLE", help=SOURCE_HELP, show_default=False),
 ]
 
 

@@ -28,7 +28,7 @@ def check_number(seen: Understood, clusters: int | None, different: int) -> None
         )
     if different < 3 and clusters is None:
         raise BadInput(
-            f"{seen.table.path.name} has {different} different rows, too few to find groups in; "
+            f"{seen.table.name} has {different} different rows, too few to find groups in; "
             "give --clusters."
         )
 

@@ -6,16 +6,24 @@ And what is left out.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from regfactor.cli.checks import check_finite, check_spread
-from regfactor.cli.dates import are_dates, are_periods
+from regfactor.cli.dates import are_dates, are_day_numbers, are_periods
 from regfactor.cli.errors import BadInput, count, listed
-from regfactor.cli.tables import Table, pandas
+from regfactor.cli.missing_cells import (
+    MissingCells,
+    is_marked_number,
+    missing_cells,
+    proposed_notes,
+    taken_note,
+)
+from regfactor.cli.tables import Table, holds_strings, pandas
 from regfactor.core.params import Array, frozen
 
 # kinds that models take
@@ -34,18 +42,14 @@ FLAGS = "flagged cells"
 USED = (NUMBER, FLAG, CATEGORY, TEXT)
 # different strings up to which a column is taken for categories, as in loss="auto"
 MOST_LEVELS = 50
-MOSTLY = 0.9  # share of numbers from which a column is meant to be one of numbers
 FEW_ROWS = 10  # below which counting up is no sign of a row's name
 NAMES_ROWS = re.compile(
     r"(^|[_\s.-])(id|uuid|guid|key|index|rownames?|unnamed_\d+)$",
     re.IGNORECASE,
 )
 FLAGGED = re.compile(r"flagged_*$")  # the last column of what `complete` writes
-ZERO_FIRST = re.compile(r"[-+]?0\d")  # 01234 is a code, not a number
-GROUPED = {
-    ".": re.compile(r"[-+]?\d{1,3}(\.\d{3})+(,\d+)?"),  # 18.654,98
-    ",": re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d+)?"),  # 18,654.98
-}
+INVISIBLE = re.compile("[\u200b\u200c\u200d\u2060\ufeff\u00ad]")
+MOST_UNREAD = 5  # cells of a column that a note lists
 TIMES = "times of the rows"  # why a column is no input of a forecast
 IGNORED_BY_USER = "as you said"  # why a column is left out by --ignore
 WHY = {
@@ -80,17 +84,42 @@ class Column(NamedTuple):
         return self.name
 
 
+class UnreadCell(NamedTuple):
+    """A cell that is neither a number nor missing, in a column of numbers; rows from zero."""
+
+    row: int
+    text: str
+
+
+@frozen
+class ReadCells:
+    """The cells of a column: typed, NaN where missing or not read."""
+
+    cells: Any
+    unread: tuple[UnreadCell, ...] = ()
+    found: MissingCells | None = None
+    unit: str = ""
+    bare: int = 0
+
+    @property
+    def n_missing(self) -> int:
+        """Number of missing cells."""
+        return int(self.cells.isna().sum()) - len(self.unread)
+
+
 @frozen
 class Understood:
     """A table with its columns typed: numbers are floats, flags booleans, categories categorical.
 
-    Missing cells are NaN.
+    Missing cells are NaN, and so are those of `unread`: cells of columns of numbers that are none,
+    which models do not see, and which stay as they are.
     """
 
     table: Table
     frame: Any
     columns: tuple[Column, ...]
     target: str | None = None
+    read: Mapping[str, ReadCells] = field(default_factory=dict)
 
     @property
     def inputs(self) -> list[Column]:
@@ -115,6 +144,26 @@ class Understood:
     def data(self) -> Any:
         """The inputs as a frame."""
         return self.frame[[c.name for c in self.inputs]]
+
+    @property
+    def unread(self) -> dict[str, tuple[UnreadCell, ...]]:
+        """Cells of the inputs that are neither numbers nor missing, by column."""
+        found = {c.name: self.read[c.name].unread for c in self.inputs if c.name in self.read}
+        return {name: cells for name, cells in found.items() if cells}
+
+    @property
+    def missing(self) -> Any:
+        """A mask of the missing cells of the inputs; those that were not read are none."""
+        return _missing_mask(self.data, self.unread)
+
+    def notes(self) -> list[str]:
+        """Return what was read in another way than it is written, column by column."""
+        shown = {
+            c.name: self.read[c.name]
+            for c in self.columns
+            if c.name in self.read and c.why != IGNORED_BY_USER
+        }
+        return reading_notes(shown, self.frame)
 
     def lines(self) -> list[tuple[str, str]]:
         """Return what was inferred as (heading, names), for people."""
@@ -149,7 +198,7 @@ class Understood:
                 or "none was left out"
             )
             raise BadInput(
-                f"{self.table.path.name} has {count(len(self.inputs), 'column')} that can be used, "
+                f"{self.table.name} has {count(len(self.inputs), 'column')} that can be used, "
                 f"and {what} needs at least {least} ({left_out}). --use COLUMN takes in one that "
                 "was left out."
             )
@@ -175,23 +224,28 @@ def understand(table: Table, wishes: Wishes | None = None) -> Understood:
         table.place(wishes.target, "target column")
     series = {}
     columns = []
+    read = {}
     for name in table.names:
-        column, typed_ = _infer(table, name, wishes)
+        if name in wishes.text:
+            cells = _texts(table, name)
+            columns.append(Column(name, TEXT, int((cells == "").sum())))
+            series[name] = cells
+            continue
+        read[name] = read_cells(table, name, as_text=name in wishes.ignore)
+        column, typed_ = _infer(table, name, read[name], wishes)
         columns.append(column)
         series[name] = typed_
     pd = pandas()
-    return Understood(table, pd.DataFrame(series), tuple(columns), wishes.target)
+    return Understood(table, pd.DataFrame(series), tuple(columns), wishes.target, read)
 
 
-def _infer(table: Table, name: str, wishes: Wishes) -> tuple[Column, Any]:
+def _infer(table: Table, name: str, read: ReadCells, wishes: Wishes) -> tuple[Column, Any]:
     """Return what one column is, and its cells."""
     wanted = name in wishes.use or name == wishes.target
-    if name in wishes.text:
-        cells = _texts(table, name)
-        return Column(name, TEXT, int((cells == "").sum())), cells
-    cells = _cells(table, name)
-    missing = int(cells.isna().sum())
-    kind = _kind(table, name, cells, missing, wanted)
+    cells = read.cells
+    if read.unread and name == wishes.target:
+        raise _text_among_numbers(table, name, read.unread)
+    kind = _kind(table, name, cells, int(cells.isna().sum()), wanted)
     why = WHY.get(kind, "")
     if kind == FREE_TEXT and wishes.words:
         why += f"; --text {name} would use it"
@@ -203,7 +257,8 @@ def _infer(table: Table, name: str, wishes: Wishes) -> tuple[Column, Any]:
         check_finite(name, cells.to_numpy())
         check_spread(name, cells.to_numpy(dtype=float, na_value=np.nan))
     levels = int(cells.nunique()) if kind == CATEGORY else 0
-    return Column(name, kind, missing, why, levels), typed(cells, kind) if kind in USED else cells
+    column = Column(name, kind, read.n_missing, why, levels)
+    return column, typed(cells, kind) if kind in USED else cells
 
 
 def _refusal(kind: str, cells: Any) -> str:
@@ -218,87 +273,134 @@ def _refusal(kind: str, cells: Any) -> str:
     return WHY[kind]
 
 
-def _cells(table: Table, name: str) -> Any:
-    """Return a column as numbers, booleans, categories, dates or strings, NaN where missing."""
-    series = table.raw[name]
-    if not table.text and not _holds_strings(series):
-        return series
-    pd = pandas()
-    strings = series.astype(object)
-    stripped = np.array([s.strip() if isinstance(s, str) else "" for s in strings], dtype=object)
-    missing = np.array([s.lower() in table.reading.markers for s in stripped], dtype=bool)
-    cells = pd.Series(stripped, dtype=object).mask(missing, None)
-    numbers = _as_numbers(stripped[~missing], table.separator)
-    if numbers is None:
-        return cells
-    _refuse_mixed(table, name, stripped, missing, numbers)
-    if np.isnan(numbers).any():
-        return cells
-    values = np.full(len(cells), np.nan)
-    values[~missing] = numbers
-    return pd.Series(values)
+def read_cells(table: Table, name: str, as_text: bool = False) -> ReadCells:
+    """Return a column as numbers, booleans, categories, dates or strings, NaN where missing.
 
-
-def _holds_strings(series: Any) -> bool:
-    """Whether a typed column holds strings, and nothing else but missing cells."""
-    if series.dtype.kind != "O" or hasattr(series.dtype, "categories"):
-        return False
-    return all(isinstance(v, str) for v in series.dropna())
-
-
-def _as_numbers(strings: Array, separator: str) -> Array | None:
-    """Return strings as numbers, NaN where one is none.
-
-    None for codes like 01234, and without any number.
+    `as_text` does not look for numbers, so that a column that is left out raises nothing.
     """
-    if not len(strings) or any(ZERO_FIRST.match(s) for s in strings):
-        return None
-    strings = _ungrouped(strings, "." if separator == ";" else ",")
-    if separator == ";" and any("," in s for s in strings):  # decimal commas go with semicolons
-        strings = np.array(
-            [s.replace(",", ".") if s.count(",") == 1 else s for s in strings],
-            dtype=object,
-        )
-    numbers = pandas().to_numeric(strings, errors="coerce")
-    numbers = np.asarray(numbers, dtype=float)
-    if np.isnan(numbers).all():
-        return None
-    return numbers
+    pd = pandas()
+    markers = [m for m in table.markers if m.holds_for(name)]
+    kept = [m for m in table.present if m.holds_for(name)]
+    strings = table.strings(name)
+    if strings is None:
+        series = table.raw[name]
+        if series.dtype.kind in "iuf" and markers:
+            values = series.to_numpy(dtype=float, na_value=np.nan)
+            series = series.astype(float).mask(is_marked_number(values, markers))
+        return ReadCells(series)
+    numbers = None if as_text else table.column_numbers(name)
+    dated = numbers is None and _are_dates_but_marks(strings)
+    found = missing_cells(strings, markers, kept, numbers is not None or dated)
+    if numbers is None:
+        if not as_text:
+            _refuse_mixed(table, name, len(strings))
+        words = np.array([normalized(text) for text in strings], dtype=object)
+        return ReadCells(pd.Series(words, dtype=object).mask(found.missing, None), found=found)
+    values = np.where(found.missing, np.nan, numbers.values)
+    unread = [UnreadCell(i, str(strings[i])) for i in numbers.unread if not found.missing[i]]
+    return ReadCells(
+        pd.Series(values),
+        tuple(unread),
+        found,
+        numbers.style.unit,
+        numbers.bare,
+    )
 
 
-def _ungrouped(strings: Array, mark: str) -> Array:
-    """Return numbers without separators of thousands, as in 18.654,98, if these are unambiguous."""
-    marked = [s for s in strings if mark in s]
-    if not all(GROUPED[mark].fullmatch(s) for s in marked):
-        return strings
-    sure = any(s.count(mark) > 1 or len(s.strip("-+0123456789" + mark)) for s in marked)
-    if sure:
-        return np.array([s.replace(mark, "") for s in strings], dtype=object)
-    return strings
+def normalized(text: str) -> str:
+    """Return a text in which signs that look the same are the same."""
+    plain = unicodedata.normalize("NFC", INVISIBLE.sub("", text))
+    return " ".join(plain.split())
 
 
-def _refuse_mixed(
-    table: Table,
-    name: str,
-    strings: Array,
-    missing: Array,
-    numbers: Array,
-) -> None:
+def _are_dates_but_marks(strings: Array) -> bool:
+    """Whether all cells but short ones without a digit are dates."""
+    words = [text for text in strings if any(sign.isdigit() for sign in text)]
+    return bool(words) and (are_dates(words) or are_periods(words))
+
+
+def _missing_mask(frame: Any, unread: Mapping[str, Iterable[UnreadCell]]) -> Any:
+    mask = frame.isna()
+    for name, cells in unread.items():
+        for cell in cells:
+            mask.loc[mask.index[cell.row], name] = False
+    return mask
+
+
+def reading_notes(read: Mapping[str, ReadCells], frame: Any) -> list[str]:
+    """Return what people should know of how columns were read."""
+    notes = []
+    found = {name: column.found for name, column in read.items() if column.found is not None}
+    taken = taken_note(found)
+    if taken:
+        notes.append(taken)
+    notes += proposed_notes(found)
+    units = {name: column.unit for name, column in read.items() if column.unit}
+    if units:
+        shown = listed([f"{name} ({unit})" for name, unit in units.items()], 6)
+        notes.append(f"Read as numbers with a unit: {shown}.")
+    for name, column in read.items():
+        if column.bare:
+            notes.append(
+                f"{count(column.bare, 'cell')} of {name!r} without a unit taken for "
+                f"{column.unit!r}, as in the others."
+            )
+        if column.unread:
+            notes.append(_unread_note(name, column.unread))
+    for name in frame.columns:
+        if hasattr(frame[name].dtype, "categories"):
+            notes += _alike_note(name, frame[name].cat.categories)
+    return notes
+
+
+def _unread_note(name: str, unread: tuple[UnreadCell, ...]) -> str:
+    shown = listed([f"{cell.text!r} in row {cell.row + 1}" for cell in unread], MOST_UNREAD)
+    if len(unread) == 1:
+        are = "1 cell that is no number; it was not used, and stays as it is"
+    else:
+        are = f"{len(unread):,} cells that are no numbers; they were not used, and stay as they are"
+    return (
+        f"Column {name!r} of numbers has {are}: {shown}. If it marks a missing value, add "
+        f'--missing "{name}={unread[0].text}".'
+    )
+
+
+def _alike_note(name: str, levels: Iterable[Any]) -> list[str]:
+    """Return a note on categories that differ in case, spaces or points alone."""
+    groups: dict[str, list[str]] = {}
+    for level in levels:
+        key = unicodedata.normalize("NFKC", str(level)).casefold()
+        groups.setdefault(re.sub(r"[\s._-]+", "", key) or key, []).append(str(level))
+    alike = [
+        " and ".join(repr(level) for level in group) for group in groups.values() if len(group) > 1
+    ]
+    if not alike:
+        return []
+    return [
+        f"Column {name!r} has categories that may be one: {listed(alike, 4)}. They were kept apart."
+    ]
+
+
+def _refuse_mixed(table: Table, name: str, n_rows: int) -> None:
     """Raise for text among numbers; a few numbers among categories are categories."""
-    odd = np.isnan(numbers)
-    if not odd.any():
+    odd = table.numbers.odd_cells(name)
+    if not odd:
         return
-    share = (~odd).mean()
-    different = len(np.unique(numbers[~odd]))
-    mostly = different > 2 and share >= min(MOSTLY, 1 - 1 / (len(numbers) + 1))
-    if mostly or (different > min(MOST_LEVELS, len(strings) / 2) and share > 0.5):
-        at = np.flatnonzero(~missing)[odd]
-        cell = strings[at[0]]
-        raise BadInput(
-            f"Column {name!r} of {table.path.name} holds numbers, but {len(at)} of its cells do "
-            f"not, such as {cell!r} in row {at[0] + 1}. Correct it; or, if it marks a missing "
-            f"value, add --missing {cell!r}; or leave the column out by --ignore {name!r}."
-        )
+    strings = table.strings(name)
+    assert strings is not None
+    different = len(set(strings.tolist()))
+    if different > min(MOST_LEVELS, n_rows / 2):
+        raise _text_among_numbers(table, name, [UnreadCell(*cell) for cell in odd])
+
+
+def _text_among_numbers(table: Table, name: str, odd: Collection[UnreadCell]) -> BadInput:
+    cells = list(odd)
+    shown = listed([f"{cell.text!r} in row {cell.row + 1}" for cell in cells], MOST_UNREAD)
+    return BadInput(
+        f"Column {name!r} of {table.name} holds numbers, but {len(cells)} of its cells do "
+        f"not: {shown}. Correct them; or, if they mark missing values, add --missing "
+        f'"{name}={cells[0].text}"; or leave the column out by --ignore {name!r}.'
+    )
 
 
 def _kind(
@@ -349,6 +451,8 @@ def _numeric_kind(name: str, cells: Any, wanted: bool) -> str:
         return FLAG
     if wanted or len(np.unique(values)) < len(cells) or not np.all(values == np.floor(values)):
         return NUMBER
+    if are_day_numbers(values):
+        return DATE
     counts_up = len(values) >= FEW_ROWS and np.all(np.diff(values) == 1)
     if counts_up or NAMES_ROWS.search(name):
         return ID
@@ -375,7 +479,7 @@ def _string_kind(name: str, cells: Any, rows: int, wanted: bool) -> str:
 def _texts(table: Table, name: str) -> Any:
     pd = pandas()
     cells = table.raw[name]
-    if not table.text and not _holds_strings(cells):
+    if not table.text and not holds_strings(cells):
         raise BadInput(f"Column {name!r} holds {cells.dtype}, not text; leave out --text {name!r}.")
     texts = pd.Series(["" if not isinstance(v, str) else v for v in cells], dtype=object)
     if not any(re.search(r"\w\w", v) for v in texts):
@@ -404,13 +508,34 @@ def typed(cells: Any, kind: str) -> Any:
     return cells
 
 
+@frozen
+class NewRows:
+    """Rows for a model that was fitted before: typed columns, a mask of missing cells, notes."""
+
+    frame: Any
+    missing: Any
+    notes: list[str]
+
+
 def forced(table: Table, kinds: Mapping[str, str], absent: Collection[str] = ()) -> Any:
-    """Return columns of new rows in the kinds that a model was fitted to.
+    """Return columns of new rows in the kinds that a model was fitted to."""
+    return new_rows(table, kinds, absent).frame
+
+
+def new_rows(
+    table: Table,
+    kinds: Mapping[str, str],
+    absent: Collection[str] = (),
+    units: Mapping[str, str] | None = None,
+) -> NewRows:
+    """Return columns of new rows in the kinds, and with the units, that a model was fitted to.
 
     Columns in `absent` may be missing.
     """
     pd = pandas()
     out = {}
+    unread = {}
+    read = {}
     for name, kind in kinds.items():
         if name in absent and name not in table.names:
             continue
@@ -418,20 +543,47 @@ def forced(table: Table, kinds: Mapping[str, str], absent: Collection[str] = ())
         if kind == TEXT:
             out[name] = _texts(table, name)
             continue
-        cells = _cells(table, name)
-        if cells.isna().all():
+        column = read_cells(table, name)
+        read[name] = column
+        cells = column.cells
+        if units is not None:
+            _check_unit(table, name, column, units.get(name, ""))
+        if cells.isna().all() and not column.unread:
             cells = pd.Series(np.full(len(cells), np.nan))
         elif kind in (NUMBER, FLAG) and cells.dtype.kind not in "biuf":
             raise BadInput(
-                f"Column {name!r} of {table.path.name} held numbers when the model was fitted, and "
+                f"Column {name!r} of {table.name} held numbers when the model was fitted, and "
                 f"holds text now, such as {cells.dropna().iloc[0]!r}."
             )
         elif kind == CATEGORY and cells.dtype.kind in "iuf":
-            cells = pd.Series(_spelled(cells), dtype=object)
+            strings = table.strings(name)
+            if strings is None:
+                cells = pd.Series(_spelled(cells), dtype=object)
+            else:  # as they are written: 1.0 and 1 are two categories
+                missing = np.asarray(cells.isna())
+                for cell in column.unread:
+                    missing[cell.row] = False
+                cells = pd.Series(strings, dtype=object).mask(missing, None)
+                cells = cells.map(normalized, na_action="ignore")
+        else:
+            unread[name] = column.unread
         if kind == NUMBER:
             check_finite(name, cells.to_numpy(dtype=float, na_value=np.nan))
         out[name] = typed(cells.rename(name), kind)
-    return pd.DataFrame(out)
+    frame = pd.DataFrame(out)
+    return NewRows(frame, _missing_mask(frame, unread), reading_notes(read, frame))
+
+
+def _check_unit(table: Table, name: str, column: ReadCells, fitted: str) -> None:
+    """Raise if numbers are in another unit than those that a model was fitted to."""
+    if column.cells.isna().all() or column.unit == fitted:
+        return
+    now = repr(column.unit) if column.unit else "no unit"
+    then = repr(fitted) if fitted else "no unit"
+    raise BadInput(
+        f"Column {name!r} of {table.name} has {now}, and had {then} when the model was fitted. "
+        "Write its numbers as they were then."
+    )
 
 
 def _spelled(numbers: Iterable[float]) -> list[str | None]:

@@ -74,9 +74,9 @@ def run(job: Job, path: Path, level: float | None = None) -> None:
     seen = job.understand(table)
     seen.require(2, "complete")
     X = seen.data
-    missing = X.isna()
-    if missing.to_numpy().all():
-        raise BadInput(f"{path.name} has no observed cell.")
+    missing = seen.missing
+    if X.isna().to_numpy().all():
+        raise BadInput(f"{table.name} has no observed cell.")
     found = find_outliers(job, seen)
     if not missing.to_numpy().any() and job.settings.save is None:
         _finish_whole(job, seen, found)
@@ -120,7 +120,7 @@ def run(job: Job, path: Path, level: float | None = None) -> None:
 
 def _finish_whole(job: Job, seen: Understood, found: TableOutliers) -> None:
     """Write a table without missing cells, which needs no model, with its outliers named."""
-    filled = Filled(seen.data, seen.data.isna(), found, found.expected)
+    filled = Filled(seen.data, seen.missing, found, found.expected)
     _print(job, filled)
     job.console.say(WHOLE)
     looked = "There are too few numbers to tell outliers by."
@@ -203,7 +203,7 @@ class Limits:
             elif self.lower[name].dtype.kind in "fi":
                 for end, side in (("lower", self.lower), ("upper", self.upper)):
                     values = side[name].to_numpy(dtype=float, na_value=np.nan)
-                    out[f"{name}_{end}"] = _cells(table, np.where(at, values, np.nan))
+                    out[f"{name}_{end}"] = _cells(table, np.where(at, values, np.nan), name)
         return out
 
     def _set_cells(self, name: str, at: Array) -> list[str]:
@@ -216,11 +216,11 @@ class Limits:
         return cells
 
 
-def _cells(table: Table, values: Array) -> Any:
-    """Return numbers as the table holds its own, empty for NaN."""
+def _cells(table: Table, values: Array, name: str | None = None) -> Any:
+    """Return numbers as the table holds its own, or those of a column, empty for NaN."""
     if not table.text:
         return values
-    return ["" if np.isnan(v) else table.cell(float(v)) for v in values]
+    return ["" if np.isnan(v) else table.cell(float(v), name) for v in values]
 
 
 def written(table: Table, filled: Filled) -> Any:
@@ -250,7 +250,7 @@ def fill(
 ) -> None:
     """Write values into some cells of a column, as the table spells them or in their type."""
     column = out[name].astype(object)
-    column.iloc[at] = np.array([table.cell(v) for v in values], dtype=object)
+    column.iloc[at] = np.array([table.cell(v, name) for v in values], dtype=object)
     out[name] = column if table.text else column.astype(out[name].dtype)
 
 

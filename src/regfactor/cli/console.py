@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from regfactor.cli.errors import visible
 from regfactor.core.loop import Iterate, relative
 
 SECONDS_BETWEEN_UPDATES = 0.1  # of a progress bar
@@ -23,15 +26,41 @@ SECONDS_BETWEEN_UPDATES = 0.1  # of a progress bar
 class Console:
     """The output of one command."""
 
-    def __init__(self, as_json: bool = False) -> None:
+    def __init__(self, as_json: bool = False, verbose: bool = False) -> None:
         self.as_json = as_json
+        self.verbose = verbose
         self.record: dict[str, Any] = {}
         self.notes: list[str] = []
+        self.for_table = False  # whether standard output is for the table alone
+        self.lost = ""  # why standard output cannot be written
 
     def say(self, text: str) -> None:
         """Print a line of text, unless JSON was asked for."""
-        if not self.as_json:
-            print(text)
+        if self.as_json:
+            return
+        if self.for_table:
+            _to_stderr(visible(text))
+        else:
+            self.out(visible(text) + "\n")
+
+    def detail(self, text: str) -> None:
+        """Print a line of text if --verbose was given."""
+        if self.verbose:
+            self.say(text)
+
+    def out(self, text: str) -> None:
+        """Write to standard output; if nobody reads it any more, the work goes on."""
+        if self.lost:
+            return
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            self.lost = "closed"
+            _silence_stdout()
+        except OSError as error:
+            self.lost = error.strerror or str(error)
+            _silence_stdout()
 
     def lines(self, pairs: list[tuple[str, str]]) -> None:
         """Print pairs of a heading and a text, in two columns."""
@@ -43,23 +72,19 @@ class Console:
         """Print a note on stderr, once."""
         if text not in self.notes:
             self.notes.append(text)
-            print(f"note: {text}", file=sys.stderr)
+            _to_stderr(f"note: {visible(text)}")
 
     def error(self, text: str, code: int) -> None:
         """Print why nothing was written."""
-        print(f"regfactor: {text}", file=sys.stderr)
+        _to_stderr(f"regfactor: {visible(text)}")
         if self.as_json:
-            print(json.dumps({"error": text, "exit": code}))
+            self.out(json.dumps({"error": text, "exit": code}) + "\n")
 
     def finish(self, code: int) -> None:
         """Print the record if JSON was asked for."""
         if self.as_json:
-            print(
-                json.dumps(
-                    plain({**self.record, "notes": self.notes, "exit": code}),
-                    allow_nan=False,
-                )
-            )
+            record = plain({**self.record, "notes": self.notes, "exit": code})
+            self.out(json.dumps(record, allow_nan=False) + "\n")
 
     @contextlib.contextmanager
     def progress(self, what: str) -> Iterator[Callable[[Iterate[Any]], None]]:
@@ -78,6 +103,28 @@ class Console:
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task(what)
             yield _ProgressCallback(what, lambda text: bar.update(task, description=text))
+
+
+def is_piped() -> bool:
+    """Whether standard output goes to another program."""
+    try:
+        return stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode)
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def _to_stderr(text: str) -> None:
+    """Write a line to standard error; if that is closed, there is nobody to tell."""
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
+
+
+def _silence_stdout() -> None:
+    """Let what is still in the buffer of standard output go nowhere, also at the end."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 class _ProgressCallback:

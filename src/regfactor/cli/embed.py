@@ -34,10 +34,10 @@ def run(job: Job, path: Path, dimensions: int) -> None:
     seen.require(2, "embed")
     X = seen.data
     if X.isna().to_numpy().all():
-        raise BadInput(f"{path.name} has no observed cell.")
+        raise BadInput(f"{table.name} has no observed cell.")
     if not varied(seen).inputs:
         raise BadInput(
-            f"All columns of {path.name} are constant: there is nothing to embed rows by."
+            f"All columns of {table.name} are constant: there is nothing to embed rows by."
         )
     X, wrong = without_outliers(job, seen)
     rows = fitted_rows(job, X)

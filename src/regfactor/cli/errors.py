@@ -8,11 +8,29 @@ from collections.abc import Iterable
 DONE = 0
 BAD_INPUT = 2
 NOT_CONVERGED = 3
+NOT_WRITTEN = 4
 INTERRUPTED = 130
 
 
 class BadInput(Exception):
     """One sentence for the user: what is wrong, where, and what to do."""
+
+
+class NotWritten(Exception):
+    """One sentence for the user: a result that cannot be written, and what is left as it was."""
+
+
+def visible(text: str) -> str:
+    """Return text whose control signs are spelled out, so that it cannot steer a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(_visible_sign(sign) for sign in text)
+
+
+def _visible_sign(sign: str) -> str:
+    if sign == "\n" or sign.isprintable():
+        return sign
+    return sign.encode("unicode_escape").decode("ascii")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -51,7 +51,7 @@ def run(
     table = job.read(path)
     job.plan(table)
     file = series_of(job, job.understand(table, show=False), options.series)
-    _check_rows(file, options, path)
+    _check_rows(file, options)
     model = _model(job, options)
     with job.console.progress("trying forecasts on the past"), quiet():
         tried = tried_on_the_past(model, file, options)
@@ -84,10 +84,11 @@ def run(
     job.finish(out, page, model, _info(file, options))
 
 
-def _check_rows(file: SeriesFile, options: ForecastOptions, path: Path) -> None:
+def _check_rows(file: SeriesFile, options: ForecastOptions) -> None:
+    table = file.seen.table
     n_rows = len(file.frame)
     if n_rows < MIN_ROWS:
-        raise BadInput(f"{path.name} has {n_rows} rows; a forecast needs at least {MIN_ROWS}.")
+        raise BadInput(f"{table.name} has {n_rows} rows; a forecast needs at least {MIN_ROWS}.")
     if options.horizon > 10 * n_rows:
         raise BadInput(
             f"--horizon is {options.horizon}, more than ten times the {n_rows} rows that are known."
@@ -97,8 +98,8 @@ def _check_rows(file: SeriesFile, options: ForecastOptions, path: Path) -> None:
     if file.future is not None and len(file.future) < options.horizon:
         raise BadInput(
             f"--exog needs the inputs of the next {count(options.horizon, 'time')}, and "
-            f"{path.name} has {count(len(file.future), 'row')} after the last value of the series. "
-            "Add rows with the inputs alone, or choose a smaller --horizon."
+            f"{table.name} has {count(len(file.future), 'row')} after the last value of the "
+            "series. Add rows with the inputs alone, or choose a smaller --horizon."
         )
 
 

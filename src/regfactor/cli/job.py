@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import shlex
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,26 +16,30 @@ from typing import Any
 
 from regfactor.cli.checks import mark_of_missing
 from regfactor.cli.columns import NUMBER, Understood, Wishes, understand
-from regfactor.cli.console import Console
+from regfactor.cli.console import Console, is_piped
 from regfactor.cli.errors import (
     BAD_INPUT,
     DONE,
     INTERRUPTED,
     NOT_CONVERGED,
+    NOT_WRITTEN,
     BadInput,
+    NotWritten,
     count,
     listed,
 )
+from regfactor.cli.number_formats import parse_cell
 from regfactor.cli.outputs import RENAMED, Outputs
-from regfactor.cli.tables import Reading, Table, pandas, read
+from regfactor.cli.tables import STDIN, Reading, Table, pandas, read
 from regfactor.fitting.fallback import fit_or_default
 from regfactor.report.page import Page
-from regfactor.saving import UntrustedModel, save
+from regfactor.saving import DamagedModel, UntrustedModel, save
 
 # a warning that counts rows from zero; notes count them from one
 EMPTY_ROWS = r"\d+ rows? ha(s|ve) no observed entry"
 READS_TEXT = ("label", "cluster")
 READS_TIMES = ("forecast",)
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # first signs that spreadsheets take for formulas
 
 
 @dataclass(frozen=True)
@@ -42,15 +49,43 @@ class Settings:
     out: Path | None = None
     force: bool = False
     json: bool = False
+    verbose: bool = False
     save: Path | None = None
     ignore: tuple[str, ...] = ()
     use: tuple[str, ...] = ()
     text: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
-    encoding: str = "utf-8"
+    present: tuple[str, ...] = ()
+    encoding: str | None = None
     header: bool = True
+    header_rows: int | None = None
+    delimiter: str | None = None
+    decimal: str | None = None
+    thousands: str | None = None
+    skip: int = 0
+    skip_last: int | None = None
+    sheet: str | None = None
+    absent: str | None = None
     format: str | None = None
     seed: int = 0
+
+    def reading(self, hint: str = "") -> Reading:
+        """Return the options of reading a file."""
+        return Reading(
+            encoding=self.encoding,
+            header=self.header,
+            missing=self.missing,
+            present=self.present,
+            decimal=self.decimal,
+            thousands=self.thousands,
+            delimiter=self.delimiter,
+            header_rows=self.header_rows,
+            skip=self.skip,
+            skip_last=self.skip_last,
+            sheet=self.sheet,
+            absent=self.absent,
+            hint=hint,
+        )
 
 
 @dataclass
@@ -64,12 +99,15 @@ class Job:
     converged: bool = True
     separator: str = ","  # of a text file that is written
     files: dict[str, Path] = field(default_factory=dict)
+    table: Table | None = None  # the one that was read
+    units: dict[str, str] = field(default_factory=dict)  # of its columns
 
-    def read(self, path: Path) -> Table:
-        """Read the table of the command."""
-        s = self.settings
-        table = read(path, Reading(s.encoding, s.header, s.missing))
-        self.outputs.inputs.append(path)
+    def read(self, path: Path, hint: str = "") -> Table:
+        """Read the table of the command; `hint` is the decimal mark of an earlier file."""
+        table = read(path, self.settings.reading(hint))
+        self.table = table
+        if path != STDIN:
+            self.outputs.inputs.append(path)
         for note in table.notes:
             self.console.note(note)
         self.console.record |= {"command": self.command, "input": str(path), "rows": len(table.raw)}
@@ -83,8 +121,12 @@ class Job:
             raise BadInput(f"--format is csv or parquet, not {ending!r}.")
         self.separator = table.separator
         folder = table.path.parent if s.out is None else s.out
-        self.files["table"] = self.outputs.plan(folder / f"{table.stem}.{self.command}.{ending}")
-        self.files["report"] = self.outputs.plan(folder / f"{table.stem}.{self.command}.html")
+        to_stdout = s.out == STDIN or (s.out is None and table.path == STDIN)
+        self.console.for_table = not s.json and (to_stdout or is_piped())
+        if not to_stdout:
+            stem = f"{table.stem}.{self.command}"
+            self.files["table"] = self.outputs.plan(folder / f"{stem}.{ending}")
+            self.files["report"] = self.outputs.plan(folder / f"{stem}.html")
         if s.save is not None:
             self.files["model"] = self.outputs.plan(s.save, RENAMED)
 
@@ -102,8 +144,12 @@ class Job:
         rows = len(seen.frame)
         table = seen.table
         self.console.say(
-            f"Read {table.path.name}: {count(rows, 'row')}, {count(len(table.names), 'column')}."
+            f"Read {table.name}{table.spelled_out}: {count(rows, 'row')}, "
+            f"{count(len(table.names), 'column')}."
         )
+        for note in seen.notes():
+            self.console.note(note)
+        self.units = {name: column.unit for name, column in seen.read.items() if column.unit}
         lines = seen.lines()
         if target:
             lines.append(("target", target))
@@ -128,23 +174,51 @@ class Job:
         info: dict[str, Any] | None = None,
     ) -> None:
         """Write the table, the report and the model, all or none, and print where they are."""
-        table = self.files["table"]
-        self.outputs.write(
-            table,
-            lambda p: write_frame(frame, p, table.suffix == ".parquet", self.separator),
-        )
-        text = page.html()
-        self.outputs.write(
-            self.files["report"],
-            lambda path: path.write_text(text, encoding="utf-8"),
-        )
+        if "table" in self.files:
+            table = self.files["table"]
+            is_parquet = table.suffix == ".parquet"
+            if not is_parquet:
+                self._note_formulas(frame)
+            self.outputs.write(
+                table,
+                lambda p: write_frame(frame, p, is_parquet, self.separator),
+            )
+        if "report" in self.files:
+            text = page.html()
+            self.outputs.write(
+                self.files["report"],
+                lambda path: path.write_text(text, encoding="utf-8"),
+            )
         if "model" in self.files and model is not None:
-            model.regfactor_info_ = {"command": self.command, **(info or {})}
+            model.regfactor_info_ = {
+                "command": self.command,
+                "decimal": "" if self.table is None else self.table.decimal,
+                "units": self.units,
+                **(info or {}),
+            }
             self.outputs.write(self.files["model"], lambda p: save(model, p))
         self.outputs.commit()
         self.console.record["outputs"] = {name: str(path) for name, path in self.files.items()}
+        if self.console.for_table:
+            spelled = io.StringIO()
+            write_frame(frame, spelled, False, self.separator)
+            self.console.out(spelled.getvalue())
         for path in self.files.values():
             self.console.say(f"Wrote {path}")
+
+    def _note_formulas(self, frame: Any) -> None:
+        """Report cells of text that a spreadsheet would take for formulas."""
+        n_cells = 0
+        for name in frame.columns:
+            if frame[name].dtype.kind == "O":
+                starts = {v for v in frame[name] if isinstance(v, str) and v[:1] in FORMULA}
+                risky = {v for v in starts if len(v) > 1 and parse_cell(v) is None}
+                n_cells += sum(v in risky for v in frame[name]) if risky else 0
+        if n_cells:
+            self.console.note(
+                f"{count(n_cells, 'cell')} of text begin with =, +, - or @, and were copied as "
+                "they are: a spreadsheet that opens the CSV file may run them as formulas."
+            )
 
     def fit(self, what: str, model: Any, *data: Any) -> Any:
         """Fit a model under a progress bar; whether it converged decides the exit code."""
@@ -164,6 +238,9 @@ class Job:
             self.console.note(f"{why} to choose the strength of the smoothing by; it was set to 1.")
         model.set_params(callback=None)
         self.converged &= model.status_.converged
+        certificate = getattr(model, "certificate_", None)
+        if certificate is not None:
+            self.console.detail(f"Certificate: {certificate}")
         return model
 
     @property
@@ -177,24 +254,35 @@ class Job:
 @contextlib.contextmanager
 def running(command: str, settings: Settings) -> Iterator[Job]:
     """Run a command; every way in which it can end has its exit code, raised as SystemExit."""
-    console = Console(settings.json)
+    console = Console(settings.json, settings.verbose)
     outputs = Outputs(settings.force)
     job = Job(command, settings, console, outputs)
     code = DONE
     try:
-        with _warnings_as_notes(job):
+        with _warnings_as_notes(job), _signals_as_exceptions():
             yield job
         code = DONE if job.converged else NOT_CONVERGED
         console.finish(code)
-    except KeyboardInterrupt:
-        code = INTERRUPTED
-        console.error(
-            f"interrupted; {'all files were' if outputs.committed else 'nothing was'} written.",
-            code,
-        )
-    except (BadInput, UntrustedModel) as error:
+        if console.lost and console.lost != "closed":
+            code = NOT_WRITTEN
+            console.error(
+                f"standard output cannot be written ({console.lost}); {_what(outputs)}.", code
+            )
+    except (KeyboardInterrupt, Stopped) as stop:
+        code = getattr(stop, "code", INTERRUPTED)
+        console.error(f"interrupted; {_what(outputs)}.", code)
+    except (BadInput, UntrustedModel, DamagedModel) as error:
         code = BAD_INPUT
         console.error(str(error), code)
+    except NotWritten as error:
+        code = NOT_WRITTEN
+        console.error(str(error), code)
+    except OSError as error:
+        if outputs.committed:
+            raise
+        code = NOT_WRITTEN
+        where = "" if error.filename is None else f" ({error.filename})"
+        console.error(f"{error.strerror or error}{where}; nothing was written.", code)
     except MemoryError:
         code = BAD_INPUT
         console.error("the table is too large for the memory of this computer.", code)
@@ -206,6 +294,40 @@ def running(command: str, settings: Settings) -> Iterator[Job]:
     finally:
         outputs.discard()
     raise SystemExit(code)
+
+
+class Stopped(BaseException):
+    """The process was told to end by a signal."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+@contextlib.contextmanager
+def _signals_as_exceptions() -> Iterator[None]:
+    """Let signals that end a process raise, so that temporary files go first."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: Any) -> None:
+        raise Stopped(128 + number)
+
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {name: signal.signal(getattr(signal, name), stop) for name in names}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)
+
+
+def _what(outputs: Outputs) -> str:
+    """Return what became of the files."""
+    if outputs.committed:
+        return "all files were written"
+    return "nothing was written"
 
 
 def _of_an_estimator(error: BaseException) -> bool:
@@ -236,7 +358,7 @@ def _warnings_as_notes(job: Job) -> Iterator[None]:
         yield
 
 
-def write_frame(frame: Any, path: Path, parquet: bool, separator: str = ",") -> None:
+def write_frame(frame: Any, path: Any, parquet: bool, separator: str = ",") -> None:
     """Write a table whose missing cells are empty."""
     if parquet:
         frame.to_parquet(path, index=False)

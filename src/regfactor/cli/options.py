@@ -18,21 +18,63 @@ KINDS = get_type_hints(Settings)
 DEFAULTS = {field.name: field.default for field in fields(Settings)}
 READING: dict[str, Any] = {
     "json": typer.Option("--json", help="Print the result as JSON.", rich_help_panel=FILES),
-    "encoding": typer.Option(help="Of a CSV file.", rich_help_panel=FILES),
+    "verbose": typer.Option(
+        "--verbose",
+        help="Print what is proven of the fit, too.",
+        rich_help_panel=FILES,
+    ),
+    "encoding": typer.Option(
+        help="Of a text file; otherwise found.",
+        rich_help_panel=FILES,
+    ),
+    "delimiter": typer.Option(
+        help="Between the cells of a text file: a sign, tab or space; otherwise found.",
+        rich_help_panel=FILES,
+    ),
+    "decimal": typer.Option(
+        help="The decimal mark, '.' or ','; otherwise found by all numbers of the file.",
+        rich_help_panel=FILES,
+    ),
+    "thousands": typer.Option(
+        help="The mark between thousands, such as ',' or '.'; otherwise found.",
+        rich_help_panel=FILES,
+    ),
     "header": typer.Option(
         "--header/--no-header",
-        help="Whether the first row of a CSV file holds names.",
+        help="Whether the first row of a text file or sheet holds names.",
+        rich_help_panel=FILES,
+    ),
+    "header_rows": typer.Option(
+        help="How many rows hold names; otherwise found.",
+        min=1,
+        rich_help_panel=FILES,
+    ),
+    "skip": typer.Option(help="Lines above the names to leave out.", min=0, rich_help_panel=FILES),
+    "skip_last": typer.Option(
+        help="Rows at the end to leave out, such as totals.",
+        min=0,
+        rich_help_panel=FILES,
+    ),
+    "sheet": typer.Option(help="Of a spreadsheet.", rich_help_panel=FILES),
+    "absent": typer.Option(
+        help="What entries are that a sparse matrix does not store: zero or missing.",
         rich_help_panel=FILES,
     ),
     "missing": typer.Option(
-        help="One more marker of missing cells, besides empty, ?, NA, NaN, None and null. May be "
-        "repeated.",
+        help="One more marker of missing cells: 999 in all columns, age=999 in one. Empty cells, "
+        "?, NA, NaN and null are missing anyway. May be repeated.",
+        rich_help_panel=COLUMNS,
+    ),
+    "present": typer.Option(
+        help="A value that marks no missing cell, though it looks like it: NA, or country=NA. May "
+        "be repeated.",
         rich_help_panel=COLUMNS,
     ),
 }
 WRITING: dict[str, Any] = {
     "out": typer.Option(
-        help="Folder of the results, in place of the input's.",
+        help="Folder of the results, in place of the input's; - for the table on standard "
+        "output and no files.",
         rich_help_panel=FILES,
     ),
     "force": typer.Option("--force", help="Replace results that exist.", rich_help_panel=FILES),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
+import shutil
 import signal
 import tempfile
 import threading
@@ -11,12 +13,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from regfactor.cli.errors import BadInput
+from regfactor.cli.errors import BadInput, NotWritten
 
 Writer = Callable[[Path], object]
 # remedies
 ELSEWHERE = "name another folder by --out"
 RENAMED = "give --save another name"
+PART = ".part"  # ending of temporary names, before which the process stands that made them
 
 
 @dataclass
@@ -54,28 +57,57 @@ class Outputs:
             raise BadInput(
                 f"Nothing can be written to {folder.resolve()} ({error.strerror}); {remedy}."
             ) from error
+        _remove_parts_of_the_dead(path)
         self.planned.append(path)
         return path
 
     def write(self, path: Path, writer: Writer) -> None:
-        """Write a planned file under a temporary name in the same folder."""
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        os.close(handle)
-        self._written.append((Path(name), path))
-        writer(Path(name))
-        os.chmod(name, 0o666 & ~_umask())
+        """Write a planned file to the disk, under a temporary name in the same folder."""
+        try:
+            handle, name = _temporary(path)
+            os.close(handle)
+            self._written.append((Path(name), path))
+            writer(Path(name))
+            _to_disk(name)
+            os.chmod(name, 0o666 & ~_umask())
+        except OSError as error:
+            raise NotWritten(
+                f"{path} cannot be written ({error.strerror or error}); nothing was written."
+            ) from error
 
     def commit(self) -> list[Path]:
         """Give all files their names; an interrupt waits until that is done."""
         for _, path in self._written:
             self._refuse_existing(path)
         with _uninterrupted():
-            for temporary, path in self._written:
-                os.replace(temporary, path)
+            self._replace_all()
             self.committed = True
         done = [path for _, path in self._written]
         self._written = []
         return done
+
+    def _replace_all(self) -> None:
+        """Rename all files; where one cannot be, the earlier ones come back."""
+        replaced: list[tuple[Path, Path | None]] = []
+        try:
+            for temporary, path in self._written:
+                replaced.append((path, _second_name(path)))
+                os.replace(temporary, path)
+        except OSError as error:
+            for path, earlier in reversed(replaced):
+                if earlier is not None:
+                    os.replace(earlier, path)
+                elif path.is_file():
+                    path.unlink()
+            raise NotWritten(
+                f"{replaced[-1][0]} cannot be replaced ({error.strerror or error}); all files are "
+                "as they were."
+            ) from error
+        for _, earlier in replaced:
+            if earlier is not None:
+                earlier.unlink(missing_ok=True)
+        for folder in {path.parent for path, _ in replaced}:
+            _to_disk(folder)
 
     def discard(self) -> None:
         """Remove what was written under temporary names, and folders that were made for it."""
@@ -119,11 +151,68 @@ def _uninterrupted() -> Iterator[None]:
     ):
         yield
         return
-    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
+
+
+def _temporary(path: Path) -> tuple[int, str]:
+    """Return a new file next to another, under a name that tells who makes it."""
+    return tempfile.mkstemp(
+        dir=path.parent, prefix=f".{path.name}.", suffix=f".{os.getpid()}{PART}"
+    )
+
+
+def _remove_parts_of_the_dead(path: Path) -> None:
+    """Remove what earlier processes were writing to a file when they were killed."""
+    for name in path.parent.glob(f".{glob.escape(path.name)}.*{PART}"):
+        number = name.name.removesuffix(PART).rpartition(".")[2]
+        if number.isdigit() and not _is_alive(int(number)):
+            with contextlib.suppress(OSError):
+                name.unlink()
+
+
+def _is_alive(process: int) -> bool:
+    if not hasattr(os, "kill") or os.name == "nt":
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _second_name(path: Path) -> Path | None:
+    """Return another name of a file that is about to be replaced; None if there is none."""
+    if not path.exists():
+        return None
+    handle, name = _temporary(path)
+    os.close(handle)
+    os.unlink(name)
+    try:
+        os.link(path, name)
+    except OSError:  # a folder without second names
+        shutil.copy2(path, name)
+    return Path(name)
+
+
+def _to_disk(path: str | Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    flags = os.O_RDONLY
+    try:
+        handle = os.open(path, flags)
+    except OSError:
+        if Path(path).is_dir():  # Windows opens no folders
+            return
+        raise
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _umask() -> int:

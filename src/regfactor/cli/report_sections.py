@@ -11,6 +11,7 @@ from regfactor.cli.code import wrapped
 from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, TIMES, Understood
 from regfactor.cli.errors import count
 from regfactor.cli.job import Job
+from regfactor.cli.reading import is_plain, read_table_code
 from regfactor.core.params import frozen
 from regfactor.fitting.explanation import Explanation
 from regfactor.report import Code, Figure, Grid, Note, Page, Section, Text, at_most, number
@@ -51,12 +52,12 @@ class Report:
         ]
         if self.after_result is not None:
             sections.append(self.after_result)
-        if self.model is not None:
-            sections.append(certificate_section(self.model))
         if self.trust:
             sections.append(Section("How far to trust it", self.trust))
+        if self.model is not None:
+            sections.append(certificate_section(self.model))
         sections.append(repeat_section(job, python_code(seen, self.imports, self.code)))
-        return Page(f"{seen.table.path.name}{self.title}", self.lead, self.facts, sections)
+        return Page(f"{seen.table.name}{self.title}", self.lead, self.facts, sections)
 
 
 def members_section(explanation: Explanation) -> Section:
@@ -94,9 +95,7 @@ def data_section(seen: Understood, more: str = "") -> Section:
         for c in seen.columns
         if c.name != seen.target
     ]
-    text = (
-        f"{seen.table.path.name} has {count(rows, 'row')} and {count(len(seen.columns), 'column')}."
-    )
+    text = f"{seen.table.name} has {count(rows, 'row')} and {count(len(seen.columns), 'column')}."
     blocks: list[Any] = [
         Text(f"{text} {more}".strip()),
         Grid(("column", "read as", "missing"), lines[:MOST_COLUMNS]),
@@ -199,18 +198,19 @@ def reading_code(seen: Understood) -> str:
         return f"frame = pd.read_parquet({str(path)!r})"
     if lower.endswith(".feather"):
         return f"frame = pd.read_feather({str(path)!r})"
-    if lower.endswith(".npz"):
+    if lower.endswith(".npz") and seen.table.reading.absent is None:
         return (
             f"with np.load({str(path)!r}) as arrays:\n    X = arrays['X' if 'X' in arrays else "
             "arrays.files[0]]\n    frame = pd.DataFrame(X, columns=[f'x{j}' for j in "
             "range(X.shape[1])])\n    frame = "
             "frame.assign(**{k: v for k, v in arrays.items() if v.shape == (len(X),)})"
         )
+    if not seen.table.text or not is_plain(seen):
+        return read_table_code(seen)
     reading = seen.table.reading
     options = ""
     options += f", sep={seen.table.separator!r}" if seen.table.separator != "," else ""
     options += ", decimal=','" if seen.table.decimal == "," else ""
-    options += f", encoding={reading.encoding!r}" if reading.encoding.lower() != "utf-8" else ""
     options += "" if reading.header else ", header=None, names=" + repr(seen.table.names)
     options += f", na_values={['?', *reading.missing]!r}"
     return f"frame = pd.read_csv({str(path)!r}{options}, skipinitialspace=True)"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from regfactor.cli.cluster_report import with_distances, with_probabilities
-from regfactor.cli.columns import forced
+from regfactor.cli.columns import NewRows, new_rows, read_cells
 from regfactor.cli.complete import Limits, fill_missing, with_whole_numbers
 from regfactor.cli.denoise import with_views
 from regfactor.cli.embed import with_codes
@@ -26,21 +24,7 @@ from regfactor.cli.tables import Table, add_columns, pandas
 from regfactor.cli.times import parsed_times
 from regfactor.clusters.auto_mixture import AutoMixture
 from regfactor.report import Code, Page, Section, Text
-from regfactor.saving import UntrustedModel, load
-
-# what reading bytes that are damaged, or made to do harm, can raise
-DAMAGED = (
-    ArithmeticError,
-    AttributeError,
-    EOFError,
-    ImportError,
-    LookupError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+from regfactor.saving import load
 
 NEEDED = {
     "complete": {"columns", "whole", "level"},
@@ -62,12 +46,6 @@ def run(job: Job, model_path: Path, path: Path) -> None:
         model = load(model_path)
     except OSError as error:
         raise BadInput(f"{model_path} cannot be read: {error.strerror or error}.") from error
-    except UntrustedModel:
-        raise
-    except DAMAGED as error:
-        raise BadInput(
-            f"{model_path} is not a complete model file: {' '.join(str(error).split())}."
-        ) from error
     info: Any = getattr(model, "regfactor_info_", None)
     if not _is_complete(info):
         raise BadInput(
@@ -75,17 +53,20 @@ def run(job: Job, model_path: Path, path: Path) -> None:
             "Python, regfactor.load opens it."
         )
     job.outputs.inputs.append(model_path)
-    table = job.read(path)
+    table = job.read(path, hint=str(info.get("decimal", "")))
     job.plan(table)
-    out, result = _scored(model, info, table)
+    new = new_rows(table, info["columns"], units=info.get("units"))
+    for note in new.notes:
+        job.console.note(note)
+    out, result = _scored(model, info, table, new)
     rows = len(table.raw)
     command = info["command"]
-    job.console.say(f"Read {path.name}: {count(rows, 'row')}.")
+    job.console.say(f"Read {table.name}: {count(rows, 'row')}.")
     job.console.say(result)
     job.console.record |= {"model": type(model).__name__, "fitted_by": command, "result": result}
     facts = [(f"{rows:,}", "rows scored"), (command, "the command that fitted the model")]
-    sections = _sections(job, model_path, path, info["columns"])
-    job.finish(out, Page(f"{path.name}, scored", result, facts, sections))
+    sections = _sections(job, model_path, table, info["columns"])
+    job.finish(out, Page(f"{table.name}, scored", result, facts, sections))
 
 
 def _is_complete(info: Any) -> bool:
@@ -96,10 +77,10 @@ def _is_complete(info: Any) -> bool:
     return needed is not None and needed <= set(info) and isinstance(info["columns"], dict)
 
 
-def _sections(job: Job, model_path: Path, path: Path, columns: Iterable[str]) -> list[Section]:
+def _sections(job: Job, model_path: Path, table: Table, columns: Iterable[str]) -> list[Section]:
     done = (
-        f"The model in {model_path.name} was applied to every row of {path.name} alone; it did not "
-        "move, and no row depends on the others."
+        f"The model in {model_path.name} was applied to every row of {table.name} alone; it did "
+        "not move, and no row depends on the others."
     )
     data = (
         f"The columns {', '.join(columns)} were read as they were when the model was "
@@ -118,15 +99,15 @@ def _sections(job: Job, model_path: Path, path: Path, columns: Iterable[str]) ->
     ]
 
 
-def _scored(model: Any, info: dict[str, Any], table: Table) -> tuple[Any, str]:
+def _scored(model: Any, info: dict[str, Any], table: Table, new: NewRows) -> tuple[Any, str]:
     """Return the table with the results of the model, and a sentence."""
-    X = forced(table, info["columns"])
+    X = new.frame
     command = info["command"]
     rows = count(len(X), "row")
     if command == "forecast":
         return _forecast(model, info, X, table)
     if command == "complete":
-        missing = X.isna()
+        missing = new.missing
         typed = with_whole_numbers(X, info["whole"])
         out = fill_missing(table, model.complete(typed), missing)
         if info["level"] is not None:
@@ -157,7 +138,7 @@ def _label(model: Any, info: dict[str, Any], rows: Any, table: Table) -> tuple[A
     target = info["target"]
     out = table.raw.copy()
     if target in table.names:
-        known = _known(out[target], table)
+        known = read_cells(table, target).cells.notna().to_numpy()
         column = out[target].astype(object)
     else:
         known = np.zeros(len(out), bool)
@@ -168,20 +149,13 @@ def _label(model: Any, info: dict[str, Any], rows: Any, table: Table) -> tuple[A
         names = [spelled[name] for name in predicted.values]
         labels = [str(v) if table.text else v for v in names]
     else:
-        labels = [table.cell(float(v)) for v in predicted.values]
+        named = target if target in table.names else None
+        labels = [table.cell(float(v), named) for v in predicted.values]
     # a last None keeps the array one-dimensional whatever the labels are
     column.iloc[np.flatnonzero(~known)] = np.array([*labels, None], dtype=object)[:-1][~known]
     out[target] = column.infer_objects()
     add_labels(out, target, known, predicted.details(spelled), table)
     return out, f"{count(int((~known).sum()), 'row')} labeled in {target!r}."
-
-
-def _known(column: Any, table: Table) -> Any:
-    """Return a mask of the cells of a column that hold a value."""
-    if not table.text:
-        return column.notna().to_numpy()
-    markers = table.reading.markers
-    return np.array([str(v).strip().lower() not in markers for v in column], dtype=bool)
 
 
 def _forecast(model: Any, info: dict[str, Any], X: Any, table: Table) -> tuple[Any, str]:

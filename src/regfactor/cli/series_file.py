@@ -136,7 +136,7 @@ def _wide(
     names = [n for n in numbers if n not in still]
     if not names:
         raise BadInput(
-            f"{seen.table.path.name} has no column of numbers that changes, so there is nothing to "
+            f"{seen.table.name} has no column of numbers that changes, so there is nothing to "
             "forecast."
         )
     values = seen.frame[names].to_numpy(dtype=float, na_value=np.nan)
@@ -155,7 +155,7 @@ def _from_long(
         values = ["y"]
     if len(values) != 1:
         raise BadInput(
-            f"A long table has one column of values, and {seen.table.path.name} has "
+            f"A long table has one column of values, and {seen.table.name} has "
             f"{listed(values) if values else 'none'}; leave others out by --ignore, or name inputs "
             "by --exog."
         )

@@ -1,20 +1,16 @@
-"""Tables from files: CSV, Parquet, Feather and NPZ, read as they stand.
+"""Tables from files: text, spreadsheets, Parquet, Feather and arrays, read as they stand.
 
 A file that is none is refused by a sentence.
 
-Cells of a CSV file stay the strings that they were: what a command does not change is written back
+Cells of a text file stay the strings that they were: what a command does not change is written back
 to the letter.
 """
 
 from __future__ import annotations
 
-import csv
-import gzip
 import importlib
 import io
-import re
-import warnings
-import zipfile
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,32 +19,94 @@ from typing import Any
 
 import numpy as np
 
+from regfactor.cli.array_files import read_arrays
 from regfactor.cli.errors import BadInput, listed, nearest
-from regfactor.core.params import frozen
-
-MISSING = frozenset(
-    {"", "?", "na", "n/a", "nan", "none", "null", "<na>", "#n/a", "#na", "-nan", "nat"}
+from regfactor.cli.missing_cells import (
+    Marker,
+    check_markers,
+    is_marked,
+    markers_of,
+    may_be_marker,
 )
-SEPARATORS = ",;\t|"
-DECIMAL = {
-    mark: re.compile(rf"\s*[-+]?\d*{re.escape(mark)}\d+(e[-+]?\d+)?\s*", re.IGNORECASE)
-    for mark in ".,"
-}
-FORMATS = (".csv", ".tsv", ".txt", ".csv.gz", ".parquet", ".feather", ".npz")
+from regfactor.cli.number_formats import (
+    COMMA,
+    OTHER_MARK,
+    POINT,
+    ColumnNumbers,
+    FileNumbers,
+    NumberCell,
+)
+from regfactor.cli.spreadsheets import ENDINGS as SPREADSHEETS
+from regfactor.cli.spreadsheets import read_sheet
+from regfactor.cli.text_files import (
+    DELIMITER_NAMES,
+    Layout,
+    Rows,
+    read_rows,
+    rows_under_names,
+    unpacked,
+)
+from regfactor.core.params import Array, frozen
+
+TEXT_ENDINGS = (".csv", ".tsv", ".tab", ".txt", ".dat")
+PACKED = tuple(f"{ending}.gz" for ending in TEXT_ENDINGS)
+FORMATS = (*TEXT_ENDINGS, *PACKED, ".parquet", ".feather", ".npz", *SPREADSHEETS)
+STDIN = Path("-")
+DELIMITERS_BY_NAME = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Options of reading a text file: encoding, header, further markers of missing cells."""
+    """Options of reading a file: its layout, its numbers, its markers of missing cells."""
 
-    encoding: str = "utf-8"
+    encoding: str | None = None
     header: bool = True
     missing: tuple[str, ...] = ()
+    present: tuple[str, ...] = ()
+    decimal: str | None = None
+    thousands: str | None = None
+    delimiter: str | None = None
+    header_rows: int | None = None
+    skip: int = 0
+    skip_last: int | None = None
+    sheet: str | None = None
+    absent: str | None = None
+    hint: str = ""  # the decimal mark of the file that a model was fitted to
 
     @property
-    def markers(self) -> frozenset[str]:
-        """All markers of missing cells, in lower case."""
-        return MISSING | {text.strip().lower() for text in self.missing}
+    def layout(self) -> Layout:
+        """Options of the layout of a text file; raise for a delimiter that is none."""
+        delimiter = self.delimiter
+        if delimiter is not None:
+            delimiter = DELIMITERS_BY_NAME.get(delimiter.lower(), delimiter)
+            if len(delimiter) != 1 or delimiter.isalnum() or delimiter in '"\n\r':
+                raise BadInput(
+                    f"--delimiter is one sign between cells, such as ';', or tab or space; not "
+                    f"{self.delimiter!r}."
+                )
+        return Layout(
+            self.encoding,
+            delimiter,
+            self.header,
+            self.header_rows,
+            self.skip,
+            self.skip_last,
+        )
+
+    @property
+    def mark(self) -> str:
+        """The decimal mark that the user names, by itself or by that of thousands; or none."""
+        decimal = self.decimal
+        thousands = self.thousands
+        if decimal is not None and decimal not in (POINT, COMMA):
+            raise BadInput(f"--decimal is '.' or ',', not {decimal!r}.")
+        if thousands is not None and thousands not in (POINT, COMMA, " ", "'", "_"):
+            raise BadInput(f"--thousands is one of . , ' _ or a space, not {thousands!r}.")
+        if decimal is not None and decimal == thousands:
+            raise BadInput(f"--decimal and --thousands are both {decimal!r}; they differ.")
+        if decimal is not None:
+            return decimal
+        return OTHER_MARK.get(thousands or "", "")
 
 
 @frozen
@@ -64,11 +122,19 @@ class Table:
     separator: str = ","
     notes: tuple[str, ...] = ()
     reading: Reading = Reading()
+    encoding: str = ""
 
     @property
     def stem(self) -> str:
         """The name of the file without its endings."""
+        if self.path == STDIN:
+            return "stdin"
         return self.path.name.removesuffix(".gz").rpartition(".")[0] or self.path.name
+
+    @property
+    def name(self) -> str:
+        """The name of the file, for people."""
+        return name_of(self.path)
 
     @property
     def columnar(self) -> bool:
@@ -81,23 +147,84 @@ class Table:
         return list(self.raw.columns)
 
     @cached_property
+    def markers(self) -> list[Marker]:
+        """The markers of missing cells that the user names."""
+        markers = markers_of(self.reading.missing, self.names)
+        check_markers(markers, self)
+        return markers
+
+    @cached_property
+    def present(self) -> list[Marker]:
+        """Values that mark no missing cell, though they look like it."""
+        return markers_of(self.reading.present, self.names)
+
+    def strings(self, name: str) -> Array | None:
+        """Return the cells of a column of text, stripped; None for one that holds other things."""
+        series = self.raw[name]
+        if not self.text and not holds_strings(series):
+            return None
+        cells = [_stripped(cell) for cell in series.astype(object)]
+        # a last None keeps the array from being one of a subclass of strings
+        return np.array([*cells, None], dtype=object)[:-1]
+
+    @cached_property
+    def numbers(self) -> FileNumbers:
+        """The numbers in its columns of text, read by one convention."""
+        columns = {}
+        for name in self.names:
+            strings = self.strings(name)
+            if strings is not None:
+                missing = may_be_marker(strings) | self.user_missing(strings, name)
+                columns[name] = (strings, missing)
+        reading = self.reading
+        return FileNumbers(columns, reading.mark, reading.hint, self.name)
+
+    def user_missing(self, strings: Array, name: str) -> Array:
+        """Return a mask of the cells that the user's markers name."""
+        markers = [m for m in self.markers if m.holds_for(name)]
+        if not markers:
+            return np.zeros(len(strings), dtype=bool)
+        marked = {text: is_marked(text, markers) for text in dict.fromkeys(strings.tolist())}
+        return np.array([marked[text] for text in strings.tolist()], dtype=bool)
+
+    @property
     def decimal(self) -> str:
-        """The decimal mark that most numbers of the table are written with.
+        """The decimal mark of the file."""
+        if not self.text:
+            return POINT
+        return self.numbers.decimal
 
-        Commas go with semicolons alone.
+    @property
+    def spelled_out(self) -> str:
+        """How a text file is written, for people: delimiter, encoding, decimal mark."""
+        if not self.text:
+            return ""
+        words = []
+        if self.encoding:
+            if self.separator != ",":
+                words.append(DELIMITER_NAMES.get(self.separator, repr(self.separator)))
+            if self.encoding not in ("utf-8", "utf-8-sig"):
+                words.append(self.encoding)
+        convention = self.numbers.convention
+        if convention.decimal == COMMA:
+            words.append("decimal commas")
+        if convention.decimal == "mixed":
+            words.append("decimal points and commas by column")
+        return f" ({', '.join(words)})" if words else ""
+
+    def column_numbers(self, name: str) -> ColumnNumbers | None:
+        """Return the numbers of a column of text, None if it is not one of numbers."""
+        return self.numbers.column(name)
+
+    def cell(self, value: Any, name: str | None = None) -> Any:
+        """Return a new value as the table holds its own: text in a text file, itself elsewhere.
+
+        With the name of a column, a number is written as its others, with their unit.
         """
-        if not self.text or self.separator != ";":
-            return "."
-        cells = [cell for name in self.names for cell in self.raw[name]]
-        points, commas = (
-            sum(bool(DECIMAL[mark].fullmatch(cell)) for cell in cells) for mark in ".,"
-        )
-        if commas > points:
-            return ","
-        return "."
-
-    def cell(self, value: Any) -> Any:
-        """Return a new value as the table holds its own: text in a text file, itself elsewhere."""
+        if name is not None and is_plain_number(value) and self.strings(name) is not None:
+            read_ = self.column_numbers(name)
+            if read_ is not None:
+                return read_.style.spell(float(value))
         if self.text:
             return spell(value, self.decimal)
         return value
@@ -116,7 +243,7 @@ class Table:
         """Return where a column stands; raise, with the nearest name, where there is none."""
         if name not in self.names:
             raise BadInput(
-                f"{self.path.name} has no {what} {name!r}{nearest(name, self.names)}"
+                f"{self.name} has no {what} {name!r}{nearest(name, self.names)}"
                 f" Its columns are {listed(self.names)}."
             )
         return self.names.index(name)
@@ -154,9 +281,40 @@ def spell(value: Any, decimal: str = ".") -> str:
     return str(value)
 
 
+def is_plain_number(value: Any) -> bool:
+    """Whether a value is a number, and no flag."""
+    if isinstance(value, bool | np.bool_):
+        return False
+    return isinstance(value, int | float | np.integer | np.floating)
+
+
+def holds_strings(series: Any) -> bool:
+    """Whether a typed column holds strings, and nothing else but missing cells."""
+    if series.dtype.kind != "O" or hasattr(series.dtype, "categories"):
+        return False
+    return all(isinstance(v, str) for v in series.dropna())
+
+
+def _stripped(cell: Any) -> str:
+    if isinstance(cell, NumberCell):
+        return cell
+    if isinstance(cell, str):
+        return cell.strip()
+    return ""
+
+
+def name_of(path: Path) -> str:
+    """Return the name of a file, for people."""
+    if path == STDIN:
+        return "standard input"
+    return path.name
+
+
 def read(path: Path, reading: Reading | None = None) -> Table:
-    """Return the table in a file."""
+    """Return the table in a file, or in the standard input for "-"."""
     reading = reading or Reading()
+    if path == STDIN:
+        return _checked(_of_content(sys.stdin.buffer.read(), path, reading))
     if not path.exists():
         if path.parent.is_dir():
             others = [p for p in path.parent.iterdir() if p.is_file()]
@@ -167,255 +325,114 @@ def read(path: Path, reading: Reading | None = None) -> Table:
         raise BadInput(f"There is no file {path}{nearest(path.name, alike)}")
     if not path.is_file():
         raise BadInput(f"{path} is not a file.")
-    name = path.name.lower()
-    if not name.endswith(FORMATS):
+    if not path.name.lower().endswith(FORMATS):
         raise BadInput(
             f"{path.name}: the ending gives the format, and must be one of {', '.join(FORMATS)}."
         )
     try:
-        if path.stat().st_size == 0:
-            raise BadInput(f"{path.name} is empty.")
-        if name.endswith((".csv", ".tsv", ".txt", ".gz")):
-            table = _of_text(path, reading)
-        else:
-            table = _of_binary(path)
+        content = path.read_bytes()
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror or error}.") from error
-    return _checked(table)
+    return _checked(_of_content(content, path, reading))
+
+
+def _of_content(content: bytes, path: Path, reading: Reading) -> Table:
+    """Return the table in the bytes of a file."""
+    name = name_of(path)
+    if not content:
+        raise BadInput(f"{name} is empty.")
+    ending = _ending(content, path)
+    if ending == ".npz":
+        frame, notes = read_arrays(content, reading.absent, name)
+        return Table(path, frame, False, notes=notes, reading=reading)
+    if ending in (".parquet", ".feather"):
+        return Table(path, _of_columns(content, ending, name), False, reading=reading)
+    if ending in SPREADSHEETS:
+        cells, sheet_notes = read_sheet(content, reading.sheet, name)
+        rows = rows_under_names(cells, reading.layout, name)
+        return _of_rows(path, rows, reading, sheet_notes, "")
+    if ending.endswith(".gz"):
+        content = unpacked(content, name)
+    rows = read_rows(content, reading.layout, name)
+    return _of_rows(path, rows, reading, [], rows.encoding)
+
+
+def _ending(content: bytes, path: Path) -> str:
+    """Return the ending that gives the format; of the standard input, from its first bytes."""
+    if path == STDIN:
+        if content.startswith(b"\x1f\x8b"):
+            return ".csv.gz"
+        if content.startswith(b"PAR1"):
+            return ".parquet"
+        if content.startswith(b"ARROW1"):
+            return ".feather"
+        if content.startswith(b"PK\x03\x04"):
+            return ".npz" if b".npy" in content[:200] else ".xlsx"
+        return ".csv"
+    name = path.name.lower()
+    return max((ending for ending in FORMATS if name.endswith(ending)), key=len)
+
+
+def _of_rows(
+    path: Path, rows: Rows, reading: Reading, notes: Sequence[str], encoding: str
+) -> Table:
+    """Return rows under their names as a table of text."""
+    said = [*notes, *rows.notes]
+    names = rows.names
+    is_data = len(names) == len(set(names)) and all(is_number(name) for name in names)
+    if reading.header and is_data:
+        said.append(
+            f"The first row ({listed(names, 4)}) was taken for the names of the columns; if it "
+            "is data, add --no-header."
+        )
+    columns = list(zip(*rows.cells, strict=True)) if rows.cells else [()] * len(names)
+    frame = pandas().DataFrame(dict(enumerate(columns)), dtype=object)
+    frame.columns = names
+    return Table(path, frame, True, rows.delimiter, tuple(said), reading, encoding)
 
 
 def _checked(table: Table) -> Table:
     names = table.names
-    rows = len(table.raw)
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:
         at = [j + 1 for j, name in enumerate(names) if name == twice[0]]
         remedy = "Rename one of them" + (
-            "; if the first row is data, add --no-header." if table.text else "."
+            "; if the first row is data, add --no-header; if two rows hold names, --header-rows 2."
+            if table.text
+            else "."
         )
         raise BadInput(
-            f"{table.path.name} has {len(at)} columns called {twice[0]!r} (columns {listed(at)}). "
+            f"{table.name} has {len(at)} columns called {twice[0]!r} (columns {listed(at)}). "
             f"{remedy}"
         )
     if not names:
-        raise BadInput(f"{table.path.name} has no columns.")
-    if not rows:
-        raise BadInput(f"{table.path.name} has a header but no rows.")
+        raise BadInput(f"{table.name} has no columns.")
+    if not len(table.raw):
+        raise BadInput(f"{table.name} has a header but no rows.")
     return table
 
 
-def _of_text(path: Path, reading: Reading) -> Table:
-    text = _decoded(path, reading.encoding)
-    if not text.strip():
-        raise BadInput(f"{path.name} is empty.")
-    if "\0" in text:
-        raise BadInput(f"{path.name} contains zero bytes, so it is no text table.")
-    separator = _separator(text)
-    buffer = io.StringIO(text, newline="")
-    first = _first_row(buffer, separator, path)
-    notes = []
-    if reading.header:
-        names = [name.strip() or f"unnamed_{j + 1}" for j, name in enumerate(first)]
-        if len(names) == len(set(names)) and all(is_number(name) for name in names):
-            notes.append(
-                f"The first row ({listed(names, 4)}) was taken for the names of the columns; if it "
-                "is data, add --no-header."
-            )
-    else:
-        names = [f"x{j}" for j in range(len(first))]
-        buffer.seek(0)
-    if len(set(names)) < len(names):
-        # refused by its names, before its rows are read
-        return Table(path, _frame([], names), True)
-    start = buffer.tell()
-    frame = _rows(buffer, names, separator, path)
-    buffer.seek(start)
-    notes += _note_of_short_rows(buffer, frame, separator)
-    return Table(path, frame, True, separator, tuple(notes), reading)
-
-
-def _decoded(path: Path, encoding: str) -> str:
-    try:
-        if path.name.lower().endswith(".gz"):
-            content = gzip.decompress(path.read_bytes())
-        else:
-            content = path.read_bytes()
-    except (gzip.BadGzipFile, EOFError, importlib.import_module("zlib").error) as error:
-        raise BadInput(f"{path.name} is no whole gzip file: {error}.") from error
-    try:
-        return content.decode("utf-8-sig" if encoding.lower() in ("utf-8", "utf8") else encoding)
-    except LookupError as error:
-        raise BadInput(
-            f"There is no encoding {encoding!r}; well-known ones are utf-8, latin-1 and cp1252."
-        ) from error
-    except UnicodeError as error:
-        at = getattr(error, "start", 0)
-        line = content[:at].count(b"\n") + 1
-        raise BadInput(
-            f"{path.name} is not {encoding}: byte 0x{content[at]:02x} in line {line}. Save it as "
-            "UTF-8, or name its encoding, for example --encoding latin-1."
-        ) from error
-
-
-def _separator(text: str) -> str:
-    """Return the separator that is most frequent in the first line that is not blank."""
-    first = next(line for line in text.splitlines() if line.strip())
-    return max(SEPARATORS, key=first.count)
-
-
-def _first_row(buffer: io.StringIO, separator: str, path: Path) -> list[str]:
-    try:
-        return next(
-            row
-            for row in csv.reader(buffer, delimiter=separator, skipinitialspace=True)
-            if any(row)
-        )
-    except (csv.Error, StopIteration) as error:
-        raise BadInput(
-            f"The first row of {path.name} cannot be read: {error or 'all its cells are empty'}."
-        ) from error
-
-
-def _rows(buffer: io.StringIO, names: list[str], separator: str, path: Path) -> Any:
-    pd = pandas()
-    start = buffer.tell()
-    try:
-        with warnings.catch_warnings():
-            # cells beyond the columns would be dropped
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            frame = pd.read_csv(
-                buffer,
-                header=None,
-                names=range(len(names) + 1),
-                index_col=False,
-                sep=separator,
-                dtype=str,
-                na_filter=False,
-                skipinitialspace=True,
-                skip_blank_lines=len(names) > 1,
-            )
-    except pd.errors.EmptyDataError:
-        return _frame([], names)
-    except (pd.errors.ParserError, pd.errors.ParserWarning, ValueError) as error:
-        return _refused_rows(buffer, start, names, separator, path, error)
-    extra = frame.pop(len(names)).fillna("")
-    if (extra != "").any():
-        line = int(np.argmax((extra != "").to_numpy())) + 1
-        raise BadInput(
-            f"Row {line} of {path.name} has more cells than the {len(names)} columns; quote cells "
-            f"that contain {separator!r}."
-        )
-    frame.columns = names
-    return frame.fillna("")
-
-
-def _note_of_short_rows(buffer: io.StringIO, frame: Any, separator: str) -> list[str]:
-    """Return a note on rows that end before the last column, which get missing cells."""
-    columns = frame.shape[1]
-    if columns < 2 or not (frame.iloc[:, -1] == "").any():
-        return []
-    try:
-        lengths = [
-            len(row)
-            for row in csv.reader(buffer, delimiter=separator, skipinitialspace=True)
-            if row
-        ]
-    except csv.Error:  # a cell too long for this reader, not for the other: then nothing is said
-        return []
-    short = [i for i, length in enumerate(lengths, 1) if length < columns]
-    if not short or len(lengths) != len(frame):
-        return []
-    if len(short) == 1:
-        rows, they = (f"Row {short[0]} has", "it lacks")
-    else:
-        rows, they = (f"{len(short):,} rows have", "they lack")
-    first = "" if len(short) == 1 else f", the first of them row {short[0]}"
-    return [
-        f"{rows} fewer cells than the {columns} columns{first}; what {they} was taken for missing."
-    ]
-
-
-def _refused_rows(
-    buffer: io.StringIO,
-    start: int,
-    names: list[str],
-    separator: str,
-    path: Path,
-    error: Exception,
-) -> Any:
-    """Raise for rows that the parser refused, naming the first one that is too long."""
-    buffer.seek(start)
-    try:
-        for number, row in enumerate(filter(None, csv.reader(buffer, delimiter=separator)), 1):
-            if len(row) > len(names):
-                raise BadInput(
-                    f"Row {number} of {path.name} has {len(row)} cells, the table has {len(names)} "
-                    f"columns; quote cells that contain {separator!r}."
-                ) from error
-    except csv.Error:
-        pass  # then the parser's own words must do
-    reason = str(error).strip().removeprefix("Error tokenizing data. C error: ")
-    raise BadInput(f"{path.name} is no table: {reason}.") from error
-
-
-def _of_binary(path: Path) -> Table:
-    if path.suffix.lower() == ".npz":
-        frame, notes = _of_arrays(path)
-        return Table(path, frame, False, notes=notes)
+def _of_columns(content: bytes, ending: str, name: str) -> Any:
+    """Return the frame in a Parquet or Feather file."""
     pd = pandas()
     pa = importlib.import_module("pyarrow")
-    if path.suffix.lower() == ".parquet":
+    if ending == ".parquet":
         reader = pd.read_parquet
     else:
         reader = pd.read_feather
     try:
-        frame = reader(path)
+        frame = reader(io.BytesIO(content))
     except (pa.ArrowException, ValueError, OSError) as error:
-        kind = path.suffix[1:].capitalize()
+        kind = ending[1:].capitalize()
         raise BadInput(
-            f"{path.name} is no {kind} file: {str(error).splitlines()[0].rstrip('.')}."
+            f"{name} is no {kind} file: {str(error).splitlines()[0].rstrip('.')}."
         ) from error
     if not isinstance(frame.index, pd.RangeIndex):
         frame = frame.reset_index(
             names=[n or f"index{j or ''}" for j, n in enumerate(frame.index.names)]
         )
-    frame.columns = [str(name) for name in frame.columns]
-    return Table(path, frame.reset_index(drop=True), False)
-
-
-def _of_arrays(path: Path) -> tuple[Any, tuple[str, ...]]:
-    """Return the matrix of an archive as columns x0, x1, ..., its vectors by name, and the rest."""
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (ValueError, zipfile.BadZipFile, EOFError) as error:
-        raise BadInput(
-            f"{path.name} is no archive of plain arrays: {str(error).rstrip('.')}."
-        ) from error
-    tables = {name: a for name, a in arrays.items() if a.ndim == 2}
-    name = "X" if "X" in tables else next(iter(tables), None)
-    if name is None or (len(tables) > 1 and name != "X"):
-        shapes = {key: a.shape for key, a in arrays.items()}
-        raise BadInput(
-            f"{path.name} needs one two-dimensional array, called X where there are others; it has "
-            f"{shapes}."
-        )
-    X = tables[name]
-    if X.dtype.kind not in "biufUS":
-        raise BadInput(
-            f"The array {name!r} of {path.name} holds {X.dtype}; it must hold numbers or strings."
-        )
-    columns = {f"x{j}": X[:, j] for j in range(X.shape[1])}
-    vectors = {key: a for key, a in arrays.items() if a.ndim == 1 and len(a) == len(X)}
-    others = [f"{key} {a.shape}" for key, a in arrays.items() if key != name and key not in vectors]
-    notes = (
-        f"Of {path.name} only {name} and vectors of its length are read, without {listed(others)}.",
-    )
-    return pandas().DataFrame(columns | vectors), notes if others else ()
-
-
-def _frame(rows: Sequence[Any], names: list[str]) -> Any:
-    return pandas().DataFrame(rows, columns=names)
+    frame.columns = [str(column) for column in frame.columns]
+    return frame.reset_index(drop=True)
 
 
 def is_number(text: str) -> bool:

@@ -15,7 +15,7 @@ from regfactor.cli.columns import (
     MANY_VALUES,
     Understood,
 )
-from regfactor.cli.dates import QUARTER, odd_cell, odd_date, parsed
+from regfactor.cli.dates import QUARTER, are_day_numbers, odd_cell, odd_date, parsed
 from regfactor.cli.errors import BadInput
 from regfactor.cli.job import Job
 from regfactor.cli.tables import pandas
@@ -100,6 +100,9 @@ def parsed_times(cells: Any, name: str, form: str | None = None) -> tuple[Any, s
     known = [v for v in values if isinstance(v, str)]
     if not known and cells.dtype.kind in "iuf":
         whole = cells.to_numpy(dtype=float, na_value=np.nan)
+        if are_day_numbers(whole):
+            days = [f"{v:.0f}" for v in whole]
+            return pd.DatetimeIndex(pd.to_datetime(days, format="%Y%m%d")), "%Y%m%d"
         if np.all(whole == np.rint(whole)):
             return pd.Index(whole.astype(int)), None
         raise BadInput(

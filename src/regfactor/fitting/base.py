@@ -88,7 +88,11 @@ class Estimator(BaseEstimator, abc.ABC):
                 progress=print_progress if self.verbose else None,
             )
             run = Run(limits, Clock(self.time_limit), check_random_state(self.random_state))
-            inputs = self._read(*data, **more)
+            try:
+                inputs = self._read(*data, **more)
+            except (TypeError, ValueError):
+                _refuse_annotated(*data)
+                raise
             with self._context(inputs):
                 problem = self._state(inputs)
                 problem.check()
@@ -229,3 +233,15 @@ def print_progress(record: Record) -> None:
         file=sys.stderr,
         flush=True,
     )
+
+
+def _refuse_annotated(*tables: Any) -> None:
+    """Raise for AnnData, which holds several tables, with the names of those it has."""
+    for table in tables:
+        if hasattr(table, "obs_names") and hasattr(table, "layers"):
+            layers = ", ".join(f"layers[{name!r}]" for name in table.layers)
+            others = f" or {layers}" if layers else ""
+            raise ValueError(
+                "An AnnData object holds several tables: give the one that is meant, such as "
+                f"adata.X{others}, or adata.to_df() to keep the names of its columns.",
+            )

@@ -226,6 +226,11 @@ class TwoViewSubspace(TwoViewEstimator):
         return self._fit(X, y, sample_weight)
 
     def _read(self, X: Any, y: Any = None, sample_weight: Any = None, /) -> TableInputs:
+        if np.ndim(sample_weight) == 2:
+            raise ValueError(
+                "TwoViewSubspace.fit takes two views and then sample_weight, one number for each "
+                "row; MultiViewSubspace().fit([X1, X2, X3]) takes more views.",
+            )
         self._losses = loss_pair(self.loss)
         if y is None:
             table = self._read_stacked(X)
