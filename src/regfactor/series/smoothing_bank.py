@@ -87,6 +87,7 @@ class SmoothingFit:
     log_evidence: Array
     variances: Array
     paths: Array
+    initial: Array  # states, (n_members, n_free, n_series)
     state: SmoothingState
 
 
@@ -221,6 +222,7 @@ def fit_group(group: SmoothingGroup, table: SeriesTable, units: Units) -> Smooth
         np.array(evidences),
         np.array(variances),
         np.array(paths).reshape(-1, *shape[1:]),
+        posterior.coefficients[:, :n_free],
         final_state(group, smoother, posterior.coefficients, roots, variances[-1], units, known),
     )
 
