@@ -1,4 +1,4 @@
-"""Regression of one table on another by coefficients of limited rank, in closed form."""
+"""Regression of one table on another by coefficients of limited rank or of small trace norm."""
 
 from __future__ import annotations
 
@@ -8,12 +8,18 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+from sklearn.utils._param_validation import StrOptions
 
-from regfactor.core.linalg import thin_svd
+from regfactor.core.linalg import is_sparse, thin_svd
 from regfactor.core.loop import Iterate, Solution
-from regfactor.core.params import Array, frozen
+from regfactor.core.params import Array, UnsupportedProblem, frozen
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.parameters import AUTO, COUNT, NON_NEGATIVE, parametrized
+from regfactor.fitting.selection import Validation, select_alpha
+from regfactor.losses import LOSSES, Loss, Squared, as_loss
+from regfactor.maps import LeftProduct
+from regfactor.penalties import Trace
+from regfactor.problems import Convex, Data, Design
 from regfactor.problems.base import Problem
 from regfactor.solvers.base import Solver
 from regfactor.views.centered import Centered
@@ -166,6 +172,22 @@ def _mean_square(residuals: Array, root: Array) -> float:
     return float(np.vdot(residuals, residuals)) / (float(root @ root) * residuals.shape[1])
 
 
+@dataclass(frozen=True)
+class TraceUnits:
+    """Means of X and units of both tables in which the trace norm is taken."""
+
+    x_mean: Array
+    x_deviation: Array
+    y_deviation: Array
+
+
+def target_deviations(Y: Array) -> Array:
+    """Return the deviations of the observed targets of each column, one where they are constant."""
+    with np.errstate(invalid="ignore"):
+        deviations = np.sqrt(np.nanmean(np.square(Y - np.nanmean(Y, axis=0)), axis=0))
+    return np.where(deviations > 0, deviations, 1.0)
+
+
 @parametrized
 class ReducedRankRegression(TwoTableEstimator):
     """min over B of rank at most `rank` and b of |Y - X B - 1 b'|_F^2 / 2 + (alpha/2) |B|_F^2.
@@ -182,15 +204,33 @@ class ReducedRankRegression(TwoTableEstimator):
     directions, in columns of length one, those count as null whose singular value is less than
     about 1e-6 of the largest. So do, in any table, those that rounding made.
 
+    With `rank=None` the rank is found by a trace norm, under any loss and with targets missing:
+
+        min over B, b of sum over observed y_ij of f((X B + 1 b')_ij; y_ij) + alpha |B|_tr,
+
+    which is convex, solved to its global optimum, and has a certificate (`gap_`).
+
     Parameters
     ----------
-    rank : int or "auto", default="auto"
-        Most rank of the coefficients. "auto" shrinks the singular values of the fit.
+    rank : int, "auto" or None, default="auto"
+        Most rank of the coefficients. "auto" shrinks the singular values of the fit; None leaves
+        it to the trace norm.
     alpha : float or "auto", default="auto"
-        Multiplies the squared norm of the coefficients. With 0, coefficients of a table without
-        full column rank are those of least norm. "auto" is chosen by leave-one-out.
+        Multiplies the squared norm of the coefficients, or with `rank=None` their trace norm. With
+        0, coefficients of a table without full column rank are those of least norm. "auto" is
+        chosen by leave-one-out; with `rank=None` by a tenth of the targets, held out, between
+        columns of X (and of squared targets) in units of their deviations.
     fit_intercept : bool, default=True
         Whether there are offsets b, which are not penalized.
+    loss : str or Loss, default="squared"
+        Loss of the targets; others than "squared" need `rank=None`. `predict` returns means:
+        probabilities under "logistic", expected counts under "poisson".
+    max_iter : int, default=1000
+        Most iterations with `rank=None`.
+    tol : float, default=1e-4
+        Relative duality gap at which a fit with `rank=None` stops.
+    random_state : int, optional
+        Seed of the targets that are held out.
 
     Attributes
     ----------
@@ -209,6 +249,10 @@ class ReducedRankRegression(TwoTableEstimator):
         With "auto": mean squared error of the targets of each row by the fit to the others.
     objective_ : float
         The objective at the solution; half the sum of squared residuals with `alpha="auto"`.
+    alpha_, alpha_max_ : float
+        With `rank=None`: the strength, and the least strength at which coefficients are zero.
+    alphas_, validation_loss_, validation_error_ : array
+        With `rank=None` and `alpha="auto"`: what was tried, and the loss of held-out targets.
 
     See Also
     --------
@@ -229,36 +273,99 @@ class ReducedRankRegression(TwoTableEstimator):
     array([ 2.,  0., -2.,  1.])
     >>> int(np.linalg.matrix_rank(model.coef_))
     1
+
+    Labels of which half are missing, with a certificate:
+
+    >>> labels = np.where(rng.random(Y.shape) < 0.5, np.nan, Y > 0)
+    >>> model = ReducedRankRegression(rank=None, alpha=5.0, loss="logistic").fit(X, labels)
+    >>> bool(model.relative_gap_ <= 1e-4)
+    True
     """
 
     _parameter_constraints = {
-        "rank": [COUNT, AUTO],
+        "rank": [COUNT, AUTO, None],
         "alpha": [NON_NEGATIVE, AUTO],
         "fit_intercept": ["boolean"],
+        "loss": [StrOptions({*LOSSES}), Loss],
+        "max_iter": [COUNT],
+        "tol": [NON_NEGATIVE],
+        "random_state": ["random_state"],
     }
 
-    rank: int | str = "auto"
+    rank: int | str | None = "auto"
     alpha: float | str = "auto"
     _: KW_ONLY
     fit_intercept: bool = True
+    loss: Any = "squared"
+    max_iter: int = 1000
+    tol: float = 1e-4
+    random_state: Any = None
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> TablePair:
+        if self.rank is None:
+            return self._read_incomplete(X, y, sample_weight)
         return self._read_tables(X, y, sample_weight)
 
-    def _state(self, inputs: TablePair) -> ReducedRank | StackedRank:
+    def _state(self, inputs: TablePair) -> ReducedRank | StackedRank | Convex:
+        if self.rank is None:
+            return self._state_convex(inputs)
+        if not isinstance(as_loss(self.loss), Squared):
+            raise UnsupportedProblem(
+                f"loss={self.loss!r} has no closed form at a given rank: use rank=None, which "
+                "penalizes the trace norm of the coefficients."
+            )
         if not isinstance(self.rank, str) and not isinstance(self.alpha, str):
             return ReducedRank(inputs, self.rank, self.alpha, self.fit_intercept)
         rank = None if isinstance(self.rank, str) else self.rank
         alpha = None if isinstance(self.alpha, str) else float(self.alpha)
         return StackedRank(inputs, rank, alpha, self.fit_intercept)
 
+    def _state_convex(self, inputs: TablePair) -> Convex:
+        """Return the problem of the trace norm, in the units of the fit."""
+        loss = as_loss(self.loss)
+        X = inputs.X
+        if is_sparse(X):
+            X = X.toarray()
+        Y = inputs.Y
+        d = X.shape[1]
+        weights = inputs.weights
+        mean = np.zeros(d, X.dtype)
+        if self.fit_intercept:
+            mean = np.average(X, axis=0, weights=weights).astype(X.dtype)
+        deviation = np.ones(d, X.dtype)
+        y_deviation = np.ones(Y.shape[1], X.dtype)
+        if isinstance(self.alpha, str):
+            variance = np.average(np.square(X - mean), axis=0, weights=weights)
+            deviation = np.sqrt(np.where(variance > 0, variance, 1)).astype(X.dtype)
+            if isinstance(loss, Squared):
+                y_deviation = target_deviations(Y).astype(X.dtype)
+        self._units = TraceUnits(mean, deviation, y_deviation)
+        data = Data.of((Y / y_deviation).astype(X.dtype), loss)
+        if weights is not None:
+            data = data.weighted(weights.astype(X.dtype))
+        design = Design.intercept(len(X), X.dtype) if self.fit_intercept else None
+        alpha = 1.0 if isinstance(self.alpha, str) else float(self.alpha)
+        return Convex(data, Trace(), alpha, LeftProduct((X - mean) / deviation), design)
+
+    def _choose(self, problem: Any, inputs: TablePair, run: Run) -> Choice[Any]:
+        """Return the problem at the strength that held-out targets choose, where it is "auto"."""
+        if not isinstance(problem, Convex) or not isinstance(self.alpha, str):
+            return Choice(problem)
+        if not problem.alpha_max() > 0:
+            return Choice(problem)
+        validation = Validation(None, np.random.default_rng(run.seed()), run.clock.half())
+        chosen = select_alpha(problem, "min", False, validation)
+        return Choice(problem.at(chosen.best.value), chosen)
+
     def _publish(
         self,
         choice: Choice[Any],
-        solution: Solution[ReducedRankPoint],
+        solution: Solution[Any],
         inputs: TablePair,
         run: Run,
-    ) -> Solution[ReducedRankPoint]:
+    ) -> Solution[Any]:
+        if isinstance(choice.problem, Convex):
+            return self._publish_convex(choice, solution, inputs)
         point = solution.point
         dtype = inputs.X.dtype
         coef = point.coef
@@ -277,6 +384,57 @@ class ReducedRankRegression(TwoTableEstimator):
             self.coef_ = coef.T.astype(dtype)
             self.intercept_ = offsets.astype(dtype)
         return solution
+
+    def _publish_convex(
+        self,
+        choice: Choice[Any],
+        solution: Solution[Any],
+        inputs: TablePair,
+    ) -> Solution[Any]:
+        """Set the coefficients of a trace norm in the units of the tables."""
+        problem = choice.problem
+        units = self._units
+        B = solution.point.factors.dense() * units.y_deviation / units.x_deviation[:, None]
+        U, s, Vt = thin_svd(B, RANK_CUT)
+        offsets = np.zeros(B.shape[1], B.dtype)
+        if solution.point.coefficients is not None:
+            offsets = solution.point.coefficients[0] * units.y_deviation
+        offsets = offsets - units.x_mean @ B
+        self._mean = units.x_mean
+        self.rank_ = len(s)
+        self.x_rotations_ = U * s
+        self.components_ = Vt
+        self.alpha_ = float(problem.alpha)
+        self.alpha_max_ = float(problem.alpha_max())
+        self.coef_ = B.T
+        self.intercept_ = offsets
+        if self._one_target:
+            self.coef_ = B[:, 0]
+            self.intercept_ = float(offsets[0])
+        if choice.selection is not None:
+            trials = choice.selection.trials
+            self.alphas_ = np.array([trial.value for trial in trials])
+            self.validation_loss_ = np.array([trial.loss for trial in trials])
+            self.validation_error_ = np.array([trial.error for trial in trials])
+        return solution
+
+    def predict(self, X: Any) -> Array:
+        """Predict the second table, by the means of its distributions.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples, n_targets), or (n_samples,) where y was one column
+        without a second dimension
+        """
+        predictors = super().predict(X)
+        loss = as_loss(self.loss)
+        if isinstance(loss, Squared):
+            return predictors
+        return np.asarray(loss.predict(predictors), predictors.dtype)
 
     def transform(self, X: Any) -> Array:
         """Return the codes, which predict the targets by `components_`.

@@ -13,7 +13,7 @@ from sklearn.base import (
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.linalg import is_sparse
-from regfactor.core.params import Array
+from regfactor.core.params import Array, as_floats
 from regfactor.fitting.base import Estimator, Transformer
 from regfactor.fitting.inputs import row_weights, validated
 from regfactor.views.pair import TablePair
@@ -77,6 +77,31 @@ class TwoTableEstimator(
         self._one_target = Y.ndim == 1
         if self._one_target:
             Y = Y[:, None]
+        if weights is None:
+            return TablePair(X, Y, None)
+        counted = weights > 0
+        return TablePair(X[counted], Y[counted], weights[counted].astype(np.float64))
+
+    def _read_incomplete(self, X: Any, y: Any, sample_weight: Any) -> TablePair:
+        """Return both tables; targets that are NaN are missing."""
+        X = validated(self, X, remedy=MISSING_REMEDY, accept_sparse="csr", ensure_min_samples=2)
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but y is None.")
+        Y = as_floats(y, "y").astype(X.dtype)
+        self._one_target = Y.ndim == 1
+        if self._one_target:
+            Y = Y[:, None]
+        if Y.ndim != 2 or len(Y) != X.shape[0] or Y.shape[1] < 1:
+            raise ValueError(
+                f"y must have a row of targets for each of the {X.shape[0]} rows of X, got shape "
+                f"{np.shape(y)}."
+            )
+        if np.isinf(Y).any():
+            raise ValueError("y contains infinity; targets must be finite, or NaN where missing.")
+        if np.isnan(Y).all(axis=0).any():
+            column = int(np.isnan(Y).all(axis=0).argmax())
+            raise ValueError(f"Column {column} of y has no target: leave it out.")
+        weights = row_weights(X, sample_weight)
         if weights is None:
             return TablePair(X, Y, None)
         counted = weights > 0
