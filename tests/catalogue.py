@@ -24,6 +24,7 @@ from regfactor.labels.latent.ridge import Primal
 from regfactor.labels.reverse.alternating import ReverseAlternating
 from regfactor.labels.reverse.problem import Reverse
 from regfactor.losses import distances, divergences, potentials
+from regfactor.losses.base import as_cells, float_type
 from regfactor.losses.distances import Manhattan, SquaredDistance
 from regfactor.problems.clusters import Clusters
 from regfactor.problems.forward import Forward
@@ -68,6 +69,8 @@ LOSSES = {
     "robust_squared": losses.Robust(losses.Squared(), beta=0.7),
     "robust_logistic": losses.Robust(losses.Logistic(), beta=0.3),
     "robust_poisson": losses.Robust(losses.Poisson(), beta=0.9),
+    "censored": losses.Censored(scale=0.7),
+    "censored_logistic": losses.Censored(losses.Huber(1.5), noise="logistic", scale=0.7),
     "stacked": losses.Stacked(((slice(0, 2), losses.Squared()), (slice(2, 4), losses.Logistic()))),
 }
 COMPOSITE = ("stacked",)  # never evaluated themselves, only through their parts
@@ -220,6 +223,8 @@ def draw_data(loss, random, shape):
     match loss:
         case losses.Robust():
             return draw_data(loss.loss, random, shape)
+        case losses.Censored():
+            return draw_cells(random, shape)
         case losses.Hinge() | losses.SmoothedHinge() | losses.SquaredHinge():
             return random.choice([-1.0, 1.0], shape)
         case losses.Ordinal():
@@ -246,6 +251,19 @@ def draw_data(loss, random, shape):
             random.random(shape) < (0.8 if loss.domain.low_closed else 1.0)
         )
     return random.normal(scale=2.0, size=shape)
+
+
+def draw_cells(random, shape):
+    """Cells known as numbers, below, above, and between limits near to and far from each other."""
+    low = random.normal(scale=2.0, size=shape)
+    width = random.choice([0.0, 1e-6, 0.1, 3.0], shape)
+    side = random.random(shape)
+    return as_cells(np.where(side < 0.2, -np.inf, low), np.where(side > 0.8, np.inf, low + width))
+
+
+def numbers_like(x, value=0.0):
+    """An array of one number, in the shape and precision of data."""
+    return np.full(x.shape, value, float_type(x))
 
 
 def is_rowwise(potential):

@@ -331,4 +331,4 @@ def test_truncated_means_are_those_of_scipy():
         for m in mean[:3]
     ]
     np.testing.assert_allclose(found[:3], expected, rtol=1e-6)
-    assert found[3] == 0.0
+    assert found[3] == pytest.approx(0.8**2 / 60, rel=1e-2)  # of a far tail, nearly exponential

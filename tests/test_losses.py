@@ -6,7 +6,17 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, gamma
 from sklearn.base import clone
 
-from catalogue import COMPOSITE, LOSSES, cases, draw, draw_data, draw_link, frozen, rng
+from catalogue import (
+    COMPOSITE,
+    LOSSES,
+    cases,
+    draw,
+    draw_data,
+    draw_link,
+    frozen,
+    numbers_like,
+    rng,
+)
 from regfactor import losses
 from regfactor.core.params import UnsupportedProblem, choose
 from regfactor.losses import (
@@ -25,6 +35,7 @@ from regfactor.losses import (
     Squared,
     as_loss,
 )
+from regfactor.losses.base import in_precision
 
 EVALUATED = {name: loss for name, loss in LOSSES.items() if name not in COMPOSITE}
 SMOOTH = {name: loss for name, loss in EVALUATED.items() if loss.smooth}
@@ -95,7 +106,7 @@ OUTSIDE = {
 @every_loss
 def test_drawn_data_lie_in_the_domain(loss):
     z, x = draw(loss)
-    assert loss.domain.contains(x).all()
+    assert loss.legal(x).all()
     assert loss.link_domain.contains(z).all()
 
 
@@ -155,7 +166,7 @@ def test_dual_domain_is_where_the_conjugate_is_finite(loss):
 def test_fenchel_young_holds_far_away_at_the_ends_of_the_dual_domain(loss, far):
     """A dual domain that is too wide fails here, where <z, y> outgrows the loss."""
     _, x = draw(loss)
-    z = np.full_like(x, far)
+    z = numbers_like(x, far)
     if not loss.link_domain.contains(z).all():
         return
     for y in (loss.feasible(z, x), loss.feasible(-z, x)):
@@ -185,7 +196,7 @@ def test_inverse_gradient_finds_a_point_with_the_gradient(loss):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("scale", [0.1, 1.0, 30.0, 1e6])
 def test_feasible_points_have_a_finite_conjugate(loss, scale, dtype):
-    x = draw(loss, seed=7)[1].astype(dtype)
+    x = in_precision(draw(loss, seed=7)[1], dtype)
     y = loss.feasible(rng(8).normal(scale=scale, size=x.shape).astype(dtype), x)
     assert y.dtype == dtype and np.isfinite(loss.conjugate(y, x)).all()
 
@@ -326,7 +337,7 @@ def test_nothing_is_mutated_and_float32_stays(loss, method):
     weight = [1.5] if method == "prox" else []
     double = getattr(loss, method)(frozen(first), *weight, frozen(x))
     single = getattr(loss, method)(
-        frozen(first.astype(np.float32)), *weight, frozen(x.astype(np.float32))
+        frozen(first.astype(np.float32)), *weight, frozen(in_precision(x, np.float32))
     )
     assert double.shape == z.shape
     assert double.dtype == np.float64
@@ -338,7 +349,7 @@ def test_nothing_is_mutated_and_float32_stays(loss, method):
 def test_extreme_links_give_numbers(name, z):
     loss = EVALUATED[name]
     _, x = draw(loss, seed=23)
-    at = np.zeros_like(x)
+    at = numbers_like(x)
     at[:, : 1 if loss.rowwise else None] = z  # a row loss sees one extreme among zeros
     results = [method(at, x) for method in (loss.value, loss.gradient, loss.hessian)]
     assert not any(np.isnan(result).any() for result in results)
@@ -351,7 +362,7 @@ def test_extreme_links_give_numbers(name, z):
 @pytest.mark.parametrize("y", [-1e3, -1.0, 0.0, 1.0, 1e3])
 def test_conjugate_is_never_undefined(loss, y):
     _, x = draw(loss, seed=25)
-    conjugate = loss.conjugate(np.full_like(x, y), x)
+    conjugate = loss.conjugate(numbers_like(x, y), x)
     assert not np.isnan(conjugate).any()
     assert (conjugate > -np.inf).all()
 
@@ -359,7 +370,7 @@ def test_conjugate_is_never_undefined(loss, y):
 @every_loss
 def test_zero_is_dual_feasible_so_losses_are_bounded_below(loss):
     z, x = draw(loss, seed=27)
-    floor = -total(loss, loss.conjugate(np.zeros_like(x), x))
+    floor = -total(loss, loss.conjugate(numbers_like(x), x))
     assert np.isfinite(floor).all()
     assert (total(loss, loss.value(z, x)) >= floor - 1e-12).all()
 
@@ -456,6 +467,8 @@ def test_a_robust_loss_takes_and_words_the_data_of_its_part(loss):
     if loss.rowwise:
         pytest.skip("a robust loss is one of single entries")
     z, x = draw(loss, seed=34)
+    if x.dtype.names is not None:
+        pytest.skip("cells have no unit to shift")
     robust = Robust(loss, beta=0.7)
     assert robust.domain_text == loss.domain_text
     np.testing.assert_array_equal(robust.legal(x + 0.25), loss.legal(x + 0.25))

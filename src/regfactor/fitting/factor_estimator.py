@@ -13,10 +13,12 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.factors import FactorPoint, Factors
+from regfactor.core.linalg import is_sparse
 from regfactor.core.loop import Limits, Solution, Status
 from regfactor.core.params import Array, UnsupportedProblem, choose, is_option, warn
 from regfactor.fitting.base import Choice, Estimator, Run, Transformer
 from regfactor.fitting.calibrated_entries import EntryCalibration
+from regfactor.fitting.columns import Number
 from regfactor.fitting.dispersion import with_thetas
 from regfactor.fitting.inputs import (
     ColumnUnits,
@@ -32,6 +34,16 @@ from regfactor.fitting.inputs import (
     warn_of_empty,
     weigh_columns,
     weigh_rows,
+)
+from regfactor.fitting.known import (
+    NOTHING,
+    CovariateCodes,
+    Known,
+    Rows,
+    read_limits,
+    with_exact_limits,
+    with_limits,
+    with_unit_limits,
 )
 from regfactor.fitting.leverage import HeldOutEntries
 from regfactor.fitting.noise import (
@@ -55,7 +67,7 @@ from regfactor.fitting.selection import (
     select_alpha,
     select_prior,
 )
-from regfactor.losses import LOSSES, Loss, Squared, as_loss, by_columns
+from regfactor.losses import LOSSES, Censored, Loss, Squared, as_loss, by_columns
 from regfactor.penalties import Gauge, Penalty
 from regfactor.problems import Convex, Data, Design, Factored
 from regfactor.problems.block_squares import BlockSquares
@@ -92,6 +104,20 @@ class TableInputs:
     learned: Any
     entry_weights: Any
     offset_columns: Array | None  # a mask of those that an intercept is fitted to; None for all
+    limits: Array | None  # of missing entries, lower and upper
+    covariates: Array | None  # of rows, as regressors
+
+    @property
+    def learned_limits(self) -> Array:
+        """The limits of the rows that are learned from."""
+        assert self.limits is not None
+        return self.limits[:, self.counted]
+
+    @property
+    def regressors(self) -> Array:
+        """The covariates of the rows that are learned from."""
+        assert self.covariates is not None
+        return self.covariates[self.counted].astype(self.learned.dtype)
 
     def without_extremes(self) -> Self:
         """Return inputs that are learned from without the size of gross errors."""
@@ -106,6 +132,8 @@ class TableInputs:
         entries: Any = None,
         columns: Any = 1.0,
         offset_columns: Array | None = None,
+        limits: Array | None = None,
+        covariates: Array | None = None,
         **more: Any,
     ) -> Self:
         """Return the inputs of a fit to a table with weights for all of its rows."""
@@ -130,6 +158,8 @@ class TableInputs:
             learned=learned,
             entry_weights=weights,
             offset_columns=offset_columns,
+            limits=limits,
+            covariates=covariates,
             **more,
         )
 
@@ -222,8 +252,19 @@ class FactorEstimator(FactorTransformer, abc.ABC):
     scale = False  # whether columns are measured in units of their deviations
     _column_units: ColumnUnits | None = None
     _held_out: HeldOutEntries | None = None  # as the fit predicted them, where it held some out
+    _covariates: CovariateCodes | None = None
+    _slopes: Array | None = None  # coefficients of covariates, in the units of the problem
 
     def _read(self, X: Any, sample_weight: Any = None, entry_weight: Any = None, /) -> TableInputs:
+        return self._read_table(X, sample_weight, entry_weight, NOTHING)
+
+    def _read_table(
+        self,
+        X: Any,
+        sample_weight: Any,
+        entry_weight: Any,
+        known: Known,
+    ) -> TableInputs:
         self._noise = None
         schema = None
         if self.mixed:
@@ -237,11 +278,25 @@ class FactorEstimator(FactorTransformer, abc.ABC):
             weights = entries if rows is None else weigh_rows(table, entries, rows)
             loss = with_thetas(loss, table, weights)
         self._column_units = None
+        names = names_of(self, schema, table.shape[1])
         if schema is not None:
             self._column_units = ColumnUnits(*schema.centers_and_units)
-        elif self.scale:
-            self._column_units = units_of(table, loss, rows, entries)
+        limits = None
+        if known.lower is not None or known.upper is not None:
+            table, limits = self._with_limits(table, known, names)
+        if schema is None and self.scale:
+            measured = table if limits is None else with_unit_limits(table, limits)
+            self._column_units = units_of(measured, loss, rows, entries)
             table = self._column_units.divide(table)
+            if limits is not None:
+                limits = limits / self._column_units.unit
+        if limits is not None or not isinstance(loss, Squared):
+            loss = with_limits(loss, table, limits, rows, getattr(self, "fit_intercept", False))
+        self._covariates = None
+        covariates = None
+        if known.covariates is not None:
+            self._covariates = self._read_covariates(known, table)
+            covariates = self._covariates.encode(known.covariates, table.shape[0])
         if isinstance(self.alpha, str) and self.alpha == NOISE:
             loss = self._noise_loss(table, loss, rows)
         inputs = TableInputs.of(
@@ -250,7 +305,9 @@ class FactorEstimator(FactorTransformer, abc.ABC):
             rows,
             entries,
             1.0 if schema is None else schema.weights,
-            names=names_of(self, schema, table.shape[1]),
+            names=names,
+            limits=limits,
+            covariates=covariates,
         )
         if self._noise is not None and is_robust(loss):
             return inputs.without_extremes()
@@ -275,12 +332,90 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         self._noise_alpha = noise_strength(table, largest, rows) or 1.0
         return loss
 
+    def _with_limits(
+        self,
+        table: Any,
+        known: Known,
+        names: list[Any] | None,
+    ) -> tuple[Any, Array]:
+        """Return a table with the entries that limits determine, and the limits of the others.
+
+        Both are in the units of the table, which are those of the data where there is no schema.
+        """
+        if self._schema is None:
+            named = list(range(table.shape[1])) if names is None else list(names)
+            is_number = np.ones(table.shape[1], bool)
+            limits = read_limits(table, known, named, is_number)
+        else:
+            limits = self._limits_of_mixed(table, known, self._schema)
+        return with_exact_limits(table, limits)
+
+    def _limits_of_mixed(self, table: Array, known: Known, schema: Schema) -> Array:
+        """Return limits of the encoded columns of a frame, in their units."""
+        assert self._column_units is not None
+        originals = [codec.name for codec in schema.codecs]
+        is_number = np.array([isinstance(codec, Number) for codec in schema.codecs])
+        first = np.array([span.start for span in schema.spans])
+        values = self._column_units.values(table)[:, first]
+        found = read_limits(values, known, originals, is_number)
+        limits = np.tile(np.array([-np.inf, np.inf])[:, None, None], (1, *table.shape))
+        numbers = first[is_number]
+        units = self._column_units
+        center = units.center[numbers]
+        limits[:, :, numbers] = (found[:, :, is_number] - center) / units.unit[numbers]
+        return limits
+
+    def _read_covariates(self, known: Known, table: Any) -> CovariateCodes:
+        if is_sparse(table):
+            raise ValueError(
+                "covariates are for dense tables: give X as an array or a frame with NaN where an "
+                "entry is missing.",
+            )
+        with_intercept = getattr(self, "fit_intercept", False)
+        return CovariateCodes.of(known.covariates, table.shape[0], with_intercept)
+
     def _new_rows(self, X: Any) -> Any:
         """Return new rows as numbers in the units of the problem."""
+        return self._rows(X, NOTHING).table
+
+    def _rows(self, X: Any, known: Known) -> Rows:
+        """Return new rows, what is known of them and their offsets in the units of the problem."""
         table = as_float_table(self, X, self._schema, reset=False)
-        if self._schema is not None or self._column_units is None:
-            return table
-        return self._column_units.divide(table)
+        names = names_of(self, self._schema, table.shape[1])
+        limits = None
+        if known.lower is not None or known.upper is not None:
+            table, limits = self._with_limits(table, known, names)
+        if self._schema is None and self._column_units is not None:
+            table = self._column_units.divide(table)
+            if limits is not None:
+                limits = limits / self._column_units.unit
+        if limits is not None:
+            self._require_limited(limits, names)
+        return Rows(table, limits, self._offset(known.covariates, table))
+
+    def _offset(self, covariates: Any, table: Any) -> Array:
+        """Return what is added to the predictors of rows, in the precision of a table of them."""
+        offset = self._intercept.astype(table.dtype)
+        if self._covariates is None:
+            if covariates is not None:
+                raise ValueError("The model was fitted without covariates: pass none here.")
+            return offset
+        D = self._covariates.encode(covariates, table.shape[0])
+        return np.asarray(offset + D @ self._slopes, table.dtype)
+
+    def _require_limited(self, limits: Array, names: list[Any] | None) -> None:
+        """Raise for limits in columns that had none in fit, whose noise is not known."""
+        takes = np.zeros(limits.shape[2], bool)
+        for at, part in self._loss_parts:
+            takes[at] = isinstance(part, Censored)
+        bounded = np.isfinite(limits).any(axis=(0, 1)) & ~takes
+        if bounded.any():
+            j = int(bounded.argmax())
+            name = j if names is None else names[j]
+            raise ValueError(
+                f"Column {name!r} has limits here and had none in fit: fit with lower or upper "
+                "limits in it, or with loss=Censored(scale=...).",
+            )
 
     def _context(self, inputs: TableInputs) -> AbstractContextManager[Any]:
         return naming_columns_in_errors(inputs.names)
@@ -288,11 +423,27 @@ class FactorEstimator(FactorTransformer, abc.ABC):
     def _convex(self, inputs: TableInputs, gauge: Gauge) -> Convex:
         """Return the convex problem of a gauge, with an intercept if the estimator has one."""
         X = inputs.learned
-        design = None
+        D = np.zeros((X.shape[0], 0), X.dtype)
         if getattr(self, "fit_intercept", False):
-            design = Design(np.ones((X.shape[0], 1), X.dtype), columns=inputs.offset_columns)
-        weights = inputs.entry_weights
-        return convex(X, inputs.loss, gauge, self._strength, inputs.rows, weights, design)
+            D = np.ones((X.shape[0], 1), X.dtype)
+        if inputs.covariates is not None:
+            D = np.hstack([D, inputs.regressors])
+        limits = None
+        if inputs.limits is not None:
+            limits = inputs.learned_limits
+        design = None
+        if D.shape[1]:
+            design = Design(D, columns=inputs.offset_columns)
+        return convex(
+            X,
+            inputs.loss,
+            gauge,
+            self._strength,
+            inputs.rows,
+            inputs.entry_weights,
+            design,
+            limits,
+        )
 
     def _row_penalty(self, problem: Convex | Factored, codes: Array) -> Penalty | None:
         """Return the penalty that scores a row; None where rows cannot be scored alone."""
@@ -323,22 +474,25 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         -------
         ndarray of shape (n_samples, n_components)
         """
+        return self._transform(X, NOTHING)
+
+    def _transform(self, X: Any, known: Known) -> Array:
         check_is_fitted(self)
-        return self._codes_of(self._new_rows(X))
+        return self._codes_of(self._rows(X, known))
 
-    def _codes_of(self, table: Any) -> Array:
-        """Return the codes of a table in the units of the problem; errors name its columns."""
-        with naming_columns_in_errors(names_of(self, self._schema, table.shape[1])):
-            return self._codes(table)
+    def _codes_of(self, rows: Rows) -> Array:
+        """Return the codes of rows in the units of the problem; errors name their columns."""
+        with naming_columns_in_errors(names_of(self, self._schema, rows.table.shape[1])):
+            return self._codes(rows)
 
-    def _codes(self, table: Any) -> Array:
+    def _codes(self, rows: Rows) -> Array:
         if self._score is None:
             raise ValueError(
                 f"{type(self).__name__}: the norm on the codes or a map couples rows, so that none "
                 "can be scored alone.",
             )
-        components = self._components.astype(table.dtype)
-        return self._score(table, components, self._intercept.astype(table.dtype))
+        components = self._components.astype(rows.table.dtype)
+        return self._score(rows.table, components, rows.offset, limits=rows.limits)
 
     def inverse_transform(self, X: Any) -> Array:
         """Return the table that codes predict, in the units of the data.
@@ -351,15 +505,22 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         -------
         ndarray of shape (n_samples, n_features)
         """
+        return self._inverse_transform(X)
+
+    def _inverse_transform(self, X: Any, covariates: Any = None) -> Array:
         check_is_fitted(self)
-        predicted = self._fitted_values(codes_of(X, len(self.components_)))
+        codes = codes_of(X, len(self.components_))
+        offset = self._intercept
+        if covariates is not None:
+            offset = self._offset(covariates, codes)
+        predicted = self._fitted_values(codes, offset)
         if self._column_units is None:
             return predicted
         return self._column_units.values(predicted)
 
-    def _fitted_values(self, codes: Array) -> Array:
-        """Return the table that codes predict, in the units of the problem."""
-        Z = codes @ self._components + self._intercept
+    def _fitted_values(self, codes: Array, offset: Array) -> Array:
+        """Return the table that codes and offsets predict, in the units of the problem."""
+        Z = codes @ self._components + offset
         out = np.empty_like(Z)
         for columns, loss in self._loss_parts:
             out[:, columns] = loss.predict(Z[:, columns])
@@ -379,10 +540,14 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         -------
         The same kind of table as X.
         """
+        return self._complete(X, NOTHING)
+
+    def _complete(self, X: Any, known: Known) -> Any:
         check_is_fitted(self)
-        table = self._new_rows(X)
-        codes = self._codes_of(table)
-        predicted = self._bounded(table, codes, self._fitted_values(codes))
+        rows = self._rows(X, known)
+        table = rows.table
+        codes = self._codes_of(rows)
+        predicted = self._bounded(rows, codes, self._fitted_values(codes, rows.offset))
         if self._schema is not None:
             return self._schema.decode(predicted, X)
         if self._column_units is not None:
@@ -390,8 +555,8 @@ class FactorEstimator(FactorTransformer, abc.ABC):
             table = as_float_table(self, X, None, reset=False)
         return filled(X, table, predicted)
 
-    def _bounded(self, table: Any, codes: Array, predicted: Array) -> Array:
-        """Return predictions within what columns can hold, where an estimator is told that."""
+    def _bounded(self, rows: Rows, codes: Array, predicted: Array) -> Array:
+        """Return predictions within what entries can be, where an estimator is told that."""
         return predicted
 
     def _as_loss(self, loss: Any) -> Loss:
@@ -429,8 +594,11 @@ class FactorEstimator(FactorTransformer, abc.ABC):
             self._components = problem.map(factors.C)
         offsets = solution.point.coefficients
         self._intercept = np.zeros(inputs.table.shape[1], inputs.table.dtype)
-        if offsets is not None:
+        self._slopes = None
+        if offsets is not None and self._covariates is None:
             self._intercept = offsets[0].astype(inputs.table.dtype)
+        elif offsets is not None:
+            self._keep_offsets(offsets.astype(inputs.table.dtype))
         if factors.Phi.shape[0] == inputs.learned.shape[0]:
             self.codes_ = np.zeros((inputs.table.shape[0], len(factors.C)), factors.C.dtype)
             self.codes_[inputs.counted] = factors.codes * row_scale
@@ -455,6 +623,8 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         if self._column_units is not None:
             self.components_ = self._column_units.components(self._components)
             self.intercept_ = self._column_units.values(self._intercept)
+        if self._covariates is not None and self._slopes is not None:
+            self._publish_covariates(self._covariates, self._slopes)
         self._n_features_out = len(self.components_)
         self._held_out = None
         self._calibration = None
@@ -462,6 +632,30 @@ class FactorEstimator(FactorTransformer, abc.ABC):
             self._keep(choice.selection)
             self._held_out = choice.selection.held_out
         return published
+
+    def _keep_offsets(self, B: Array) -> None:
+        """Keep the free coefficients of a point: intercepts, if any, then those of covariates."""
+        if getattr(self, "fit_intercept", False):
+            self._intercept = B[0]
+            B = B[1:]
+        if self._covariates is not None:
+            self._slopes = B
+
+    def _publish_covariates(self, codes: CovariateCodes, slopes: Array) -> None:
+        """Set the coefficients of covariates in their units, and the intercept where they are 0."""
+        unit = np.ones(slopes.shape[1], slopes.dtype)
+        if self._column_units is not None:
+            unit = self._column_units.unit.astype(slopes.dtype)
+        self.covariate_coef_ = codes.coefficients(slopes) * unit
+        self.covariate_names_ = list(codes.features)
+        self.intercept_ = self.intercept_ + codes.intercept(slopes) * unit
+
+    def _training_offset(self, inputs: TableInputs) -> Array:
+        """Return what is added to the predictors of the training rows."""
+        if self._slopes is None:
+            return self._intercept
+        assert inputs.covariates is not None
+        return self._intercept + (inputs.covariates @ self._slopes).astype(self._intercept.dtype)
 
     def _rescored(
         self,
@@ -480,15 +674,25 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         """
         C = self._components
         offsets = self._intercept
+        if self._slopes is not None:
+            offsets = self._training_offset(inputs)
         ridge = score.penalty.ridge is not None
         # a large problem was solved on the list of its observed entries, which serves here too
         problem = vars(problem).get("compact", problem)
-        if inputs.rows is None and problem.sparse and ridge:
+        if inputs.rows is None and problem.sparse and ridge and self._slopes is None:
             # the entries of the problem are listed already
             data = _with_offsets(problem.data, offsets)
             codes = score.of_data(data, C, self.codes_, run.clock)
         else:
-            codes = score(inputs.table, C, offsets, inputs.entries, self.codes_, run.clock)
+            codes = score(
+                inputs.table,
+                C,
+                offsets,
+                inputs.entries,
+                self.codes_,
+                run.clock,
+                inputs.limits,
+            )
         factors = Factors(codes[inputs.counted] / row_scale, solution.point.factors.C)
         rescored = replace(solution.point, factors=factors)
         exact = rescored
@@ -536,10 +740,11 @@ class FactorEstimator(FactorTransformer, abc.ABC):
             F = point.factors.with_unit_rows().canonical(problem.gauge.power)
             self._components = F.C.astype(X.dtype)
             if point.coefficients is not None:
-                self._intercept = point.coefficients[0].astype(X.dtype)
+                self._keep_offsets(point.coefficients.astype(X.dtype))
             self._sizes = np.linalg.norm(F.codes, axis=0)
         self._score = score
-        self.codes_ = score(X, self._components, self._intercept, inputs.entries)
+        offsets = self._training_offset(inputs)
+        self.codes_ = score(X, self._components, offsets, inputs.entries, limits=inputs.limits)
 
 
 def _positions(columns: Any, names: list[str]) -> Any:

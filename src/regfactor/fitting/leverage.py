@@ -35,6 +35,19 @@ class HeldOutEntries:
     z: Array
     leverage: Array
 
+    def with_numbers(self) -> HeldOutEntries:
+        """Return the entries whose datum is a number; others are known by limits alone."""
+        known = ~np.isnan(self.x)
+        if known.all():
+            return self
+        return HeldOutEntries(
+            self.rows[known],
+            self.columns[known],
+            self.x[known],
+            self.z[known],
+            self.leverage[known],
+        )
+
     @staticmethod
     def stacked(parts: list[HeldOutEntries]) -> HeldOutEntries:
         """Return the entries of several fits as those of one."""

@@ -40,19 +40,25 @@ class Scoring:
         entries: Any = None,
         start: Array | None = None,
         clock: Clock | None = None,
+        limits: Array | None = None,
     ) -> Array:
         """Return the codes of the rows of X, those of least penalty where no entry is observed.
 
-        When the time of a clock is up, rows keep the best codes found so far.
+        Intercepts are those of columns, or of all entries. When the time of a clock is up, rows
+        keep the best codes found so far.
         """
         codes = np.zeros((X.shape[0], len(C)), C.dtype)
         if isinstance(self.penalty, Constraint):
             codes = self.penalty.project(codes)
-        seen = self._seen(X, entries)
+        seen = self._seen(X, entries, limits)
         if not len(C) or not seen.any():
             return codes
         weights = None if entries is None else entries[seen]
-        data = self._data(X[seen], weights, intercept)
+        if intercept.ndim == 2:
+            intercept = intercept[seen]
+        if limits is not None:
+            limits = limits[:, seen]
+        data = self._data(X[seen], weights, intercept, limits)
         # a ridge has one minimum wherever the search begins; for other penalties only the same
         # start gives the same codes
         begin = codes
@@ -89,18 +95,20 @@ class Scoring:
             codes = self._of_smoothed(data, codes, scaled, clock)
         return np.asarray(codes * scale, C.dtype)
 
-    def _seen(self, X: Any, entries: Any) -> Array:
+    def _seen(self, X: Any, entries: Any, limits: Array | None) -> Array:
         """Return the mask of rows that have an observed entry."""
         if is_sparse(X):
             if entries is None:
                 return np.diff(X.indptr) > 0
             return np.asarray((entries != 0).sum(axis=1)).ravel() > 0
         missing = np.isnan(X)
+        if limits is not None:
+            missing &= ~np.isfinite(limits).any(axis=0)
         if entries is not None:
             missing |= entries == 0
         return ~missing.all(axis=1)
 
-    def _data(self, X: Any, entries: Any, intercept: Array) -> Data:
+    def _data(self, X: Any, entries: Any, intercept: Array, limits: Array | None) -> Data:
         if is_sparse(X):
             data = Data.of(X, self.loss, self._stored_weights(X, entries))
             return data.shifted(np.ones((X.shape[0], 1), X.dtype), intercept[None])
@@ -109,7 +117,7 @@ class Scoring:
             weights = np.broadcast_to(np.asarray(self.weight, X.dtype), X.shape)
             if entries is not None:
                 weights = weights * entries
-        return Data.of(X, self.loss, weights, intercept)
+        return Data.of(X, self.loss, weights, intercept, limits)
 
     def _stored_weights(self, X: Any, entries: Any) -> Any:
         """Return the weights of the stored entries of a sparse table."""

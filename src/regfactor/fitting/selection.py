@@ -175,8 +175,8 @@ def _held_out(problem: Convex, held: Data, point: FactorPoint, chosen: Trial) ->
         score.strengths(F.rank),
         cells,
     )
-    x = values_at(held, held.collect(lambda t: t.x), cells)
-    return HeldOutEntries(*cells, x, z, leverage)
+    x = values_at(held, held.collect(lambda t: t.numbers), cells)
+    return HeldOutEntries(*cells, x, z, leverage).with_numbers()
 
 
 def _as_published(

@@ -21,6 +21,7 @@ from regfactor.losses.bregman import (
     Softmax,
     Weibull,
 )
+from regfactor.losses.censored import Censored
 from regfactor.losses.counts import NegativeBinomial
 from regfactor.losses.margin import Hinge, SmoothedHinge, SquaredHinge
 from regfactor.losses.robust import Absolute, Huber, Quantile, Robust, SmoothedL1, Squared
@@ -86,6 +87,7 @@ __all__ = [
     "Absolute",
     "Binomial",
     "Bregman",
+    "Censored",
     "Exponential",
     "Gamma",
     "GammaLog",

@@ -35,6 +35,40 @@ class Interval:
         return f"{left}{self.low:g}, {self.high:g}{right}"
 
 
+def cell_type(dtype: Any) -> np.dtype[Any]:
+    """Return the type of a cell: its limits, which are equal where its number is known."""
+    return np.dtype([("low", dtype), ("high", dtype)])
+
+
+def as_cells(low: Array, high: Array) -> Array:
+    """Return cells between limits, minus and plus infinity where they are open."""
+    cells = np.empty(low.shape, cell_type(low.dtype))
+    cells["low"] = low
+    cells["high"] = high
+    return cells
+
+
+def float_type(x: Array) -> np.dtype[Any]:
+    """Return the precision of data, numbers or cells."""
+    if x.dtype.names is None:
+        return x.dtype
+    return x["low"].dtype
+
+
+def in_precision(x: Array, dtype: Any) -> Array:
+    """Return data, numbers or cells, in another precision."""
+    if x.dtype.names is not None:
+        dtype = cell_type(dtype)
+    return x.astype(dtype, copy=False)
+
+
+def numbers_of(x: Array) -> Array:
+    """Return data as numbers: of a cell known by limits NaN."""
+    if x.dtype.names is None:
+        return x
+    return np.where(x["low"] == x["high"], x["low"], np.nan)
+
+
 class Loss(Params, abc.ABC):
     """A convex loss f(z; x), elementwise on arrays of any shape.
 

@@ -634,12 +634,13 @@ def convex(
     rows: Array | None = None,
     entries: Any = None,
     design: Design | None = None,
+    limits: Array | None = None,
 ) -> Convex:
     """Return the convex problem of a table, dense or sparse; weights act as repetition counts.
 
     In a norm of power p on the codes, w equal rows count like one that is w^(1/p) times as long.
     """
-    data = Data.of(X, loss, entries)
+    data = Data.of(X, loss, entries, limits=limits)
     if rows is None:
         return Convex(data, gauge, alpha, design=design)
     if np.isfinite(gauge.power):

@@ -14,8 +14,8 @@ import scipy.sparse
 from regfactor.core.batched_newton import Expansion
 from regfactor.core.factors import Factors
 from regfactor.core.params import EPS, Array, UnsupportedProblem
-from regfactor.losses import Loss, Squared, as_loss
-from regfactor.losses.base import EVERYTHING
+from regfactor.losses import Censored, Loss, Squared, as_loss
+from regfactor.losses.base import EVERYTHING, as_cells, float_type, in_precision, numbers_of
 from regfactor.problems.checks import check_row_weights, check_table, check_term, entry_weights
 from regfactor.problems.layout import Dense, Layout, Pattern
 
@@ -60,15 +60,20 @@ class Term:
     def weights(self) -> Array:
         """Return the weight of each entry."""
         if self.w is None:
-            return np.ones_like(self.x)
+            return np.ones(self.x.shape, float_type(self.x))
         return np.broadcast_to(self.w, self.x.shape)
 
     @property
+    def numbers(self) -> Array:
+        """Return the data, NaN where only limits are known."""
+        return numbers_of(self.x)
+
+    @property
     def target(self) -> Array:
-        """x - offset."""
+        """x - offset, NaN where only limits are known."""
         if self.offset is None:
-            return self.x
-        return self.x - self.offset
+            return self.numbers
+        return self.numbers - self.offset
 
     @property
     def size(self) -> float:
@@ -76,7 +81,8 @@ class Term:
         distances = np.abs(self.target)
         if self.w is not None:
             distances = distances[self.w > 0]
-        return float(np.median(distances)) or 1.0
+        known = distances[~np.isnan(distances)]
+        return (float(np.median(known)) if known.size else 0.0) or 1.0
 
     def shifted(self, by: Array) -> Term:
         """Return this term with something added to its offset."""
@@ -124,7 +130,7 @@ class Term:
 
     def astype(self, dtype: Any) -> Term:
         """Return the same term in another precision."""
-        return self.mapped(lambda a: a.astype(dtype, copy=False))
+        return self.mapped(lambda a: in_precision(a, dtype))
 
     def mapped(self, of: Callable[[Array], Array]) -> Term:
         """Return this term with every array replaced by a function of it."""
@@ -175,6 +181,9 @@ class Data:
         pieces = self.terms
         if self.layout.sparse and first.x.size > SPARSE_BLOCK_ENTRIES:
             pieces = first.stretches(SPARSE_BLOCK_ENTRIES)
+        dtype = first.x.dtype
+        if dtype.names is not None:
+            dtype = float_type(first.x)
         complete = not self.layout.sparse
         smooth = True
         quadratic = True
@@ -189,7 +198,7 @@ class Data:
             rowwise = rowwise or t.loss.rowwise
             proximable = proximable and t.loss.proximable
         self.__dict__.update(
-            dtype=first.x.dtype,
+            dtype=dtype,
             entries_shape=first.x.shape if self.layout.sparse else self.shape,
             pieces=pieces,
             complete=complete,
@@ -206,16 +215,21 @@ class Data:
         loss: Loss | str,
         weights: Any = None,
         offset: Array | None = None,
+        limits: Array | None = None,
     ) -> Data:
         """Return the data of a table with NaN at missing entries; absent ones if it is sparse.
 
-        Weights are those of rows (n,) or of entries (n, d).
+        Weights are those of rows (n,) or of entries (n, d). Limits (2, n, d) are infinite where
+        they are open; entries between them are known in the columns of a `Censored` loss.
         """
         if scipy.sparse.issparse(X):
             return Data.of_sparse(X, loss, weights)
         if not isinstance(loss, Loss):
             loss = as_loss(loss)
         observed = ~np.isnan(X)
+        numbers = observed
+        if limits is not None:
+            observed = observed | np.isfinite(limits).any(axis=0)
         if X.ndim != 2 or not observed.any() or np.isinf(X).any():
             check_table(X, observed)
         filled = X
@@ -230,6 +244,11 @@ class Data:
         terms = []
         for columns, part in loss.parts(X.shape[1]):
             term = Term(part, columns, filled, w, offset)
+            if limits is not None and isinstance(part, Censored):
+                known = numbers | ~observed
+                low = np.where(known, filled, limits[0])
+                high = np.where(known, filled, limits[1])
+                term = replace(term, x=as_cells(low, high))
             seen = observed
             if columns is not EVERYTHING:
                 term = term.mapped(itemgetter((slice(None), columns)))
@@ -409,7 +428,7 @@ class Data:
         total = 0.0
         for t in self.pieces:
             share = 1e-9
-            z = np.zeros_like(t.x)
+            z = np.zeros(t.x.shape, self.dtype)
             if t.loss.of_residual:
                 share = 1e-24
                 z = z if t.offset is None else t.offset
@@ -518,7 +537,7 @@ class Data:
 
     def majorant(self) -> Array:
         """Return a bound of the second derivative of each entry, infinite where there is none."""
-        return self.collect(lambda t: t.weigh(np.full(t.x.shape, t.loss.curvature, t.x.dtype)))
+        return self.collect(lambda t: t.weigh(np.full(t.x.shape, t.loss.curvature, self.dtype)))
 
     def conjugate(self, Y: Array) -> float:
         """L*(Y), infinite for a Y that is not zero at missing entries."""
@@ -576,7 +595,7 @@ class Data:
         if self.quadratic:
             return np.zeros(self.shape[1], bool)
         Y = self.layout.entries(Y)
-        outside = self.collect(lambda t: (t.feasible_scales(Y, 1.0) < 0.5).astype(t.x.dtype))
+        outside = self.collect(lambda t: (t.feasible_scales(Y, 1.0) < 0.5).astype(self.dtype))
         return self.layout.column_sums(outside) > 0
 
     @property

@@ -82,7 +82,8 @@ def splits_better(problem: Convex) -> bool:
     that the rank will be full.
     """
     data = problem.data
-    closed = all(t.loss.of_residual for t in data.terms) and not data.quadratic
+    residual = all(t.loss.of_residual for t in data.terms)
+    closed = residual and data.proximable and not data.quadratic
     if closed and data.observed.mean() > 1 - FEW_MISSING:
         return True
     weak = problem.alpha < WEAK_ALPHA * problem.gradient_operator(problem.null_dual).frobenius

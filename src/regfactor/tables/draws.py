@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from regfactor.core.params import Array, require_count
 from regfactor.fitting.calibrated_entries import LARGEST_LINK_VARIANCE
 from regfactor.fitting.columns import Codec, LineCodec, Number, OneHotCodec, StepCodec
 from regfactor.fitting.inputs import as_float_table, filled
+from regfactor.fitting.known import Known, Rows
 from regfactor.fitting.leverage import code_covariances
 from regfactor.fitting.predictive import predictive
 from regfactor.fitting.side_by_side import with_missing_as_nan
@@ -32,7 +34,16 @@ DRAW_EM_STEPS = 40  # from those of the whole table to those of a bootstrap of i
 class CompletionDraws(CompletionIntervals):
     """A model of a table whose missing entries can be drawn."""
 
-    def sample(self, X: Any, n_draws: int = 20, random_state: Any = None) -> list[Any]:
+    def sample(
+        self,
+        X: Any,
+        n_draws: int = 20,
+        random_state: Any = None,
+        *,
+        lower: Any = None,
+        upper: Any = None,
+        covariates: Any = None,
+    ) -> list[Any]:
         """Return completed tables whose missing entries are drawn from their distribution.
 
         Codes are drawn from their posterior given the observed entries of the row: exactly under
@@ -48,6 +59,9 @@ class CompletionDraws(CompletionIntervals):
         n_draws : int, default=20
         random_state : int, RandomState instance or None, default=None
             None takes that of the estimator.
+        lower, upper : array-like of shape (n_samples, n_features), optional
+            Limits of missing entries, as in `fit`, between which they are drawn.
+        covariates : array-like of shape (n_samples, n_covariates), optional
 
         Returns
         -------
@@ -59,11 +73,14 @@ class CompletionDraws(CompletionIntervals):
             random_state = self.random_state
         seed = check_random_state(random_state).randint(2**31 - 1)
         random = np.random.default_rng(seed)
-        table = with_missing_as_nan(self._new_rows(X)).astype(np.float64)
-        if self._is_normal and len(self._components):
+        known = Known(lower, upper, covariates)
+        rows = self._rows(X, known)
+        table = with_missing_as_nan(rows.table).astype(np.float64)
+        plain = rows.limits is None and self._covariates is None
+        if plain and self._is_normal and len(self._components):
             drawn = self._normal_draws(table, n_draws, random)
         else:
-            drawn = self._draws(X, table, n_draws, random)
+            drawn = self._draws(X, known, n_draws, random)
         return [self._completed(X, values) for values in drawn]
 
     @property
@@ -109,43 +126,69 @@ class CompletionDraws(CompletionIntervals):
     def _draws(
         self,
         X: Any,
-        table: Array,
+        known: Known,
         n_draws: int,
         random: np.random.Generator,
     ) -> list[Array]:
         """Return draws by Laplace's method, with components by refits to bootstraps."""
-        noise = self._calibrated(X).noise
-        own = len(table) == len(self.codes_)
+        noise = self._calibrated(X, known).noise
+        n = self._rows(X, known).table.shape[0]
+        own = n == len(self.codes_)
         draws = []
         for _ in range(n_draws):
             model: CompletionDraws = self
             if own:
-                model = self._bootstrapped(X, len(table), random)
-            draws.append(model._laplace_draw(table, noise, random))
+                model = self._bootstrapped(X, known, n, random)
+            # a refit has units of its own
+            unit = model._units_beside(self)
+            drawn = model._laplace_draw(model._rows(X, known), noise / unit**2, random)
+            draws.append(self._from_units_of(model, drawn))
         return draws
 
-    def _bootstrapped(self, X: Any, n: int, random: np.random.Generator) -> CompletionDraws:
+    def _units_beside(self, other: CompletionDraws) -> Array:
+        """Return the units of the columns in those of another model of the same table."""
+        if self._column_units is None or other._column_units is None:
+            return np.ones(len(self._intercept))
+        return self._column_units.unit / other._column_units.unit
+
+    def _from_units_of(self, other: CompletionDraws, values: Array) -> Array:
+        """Return values in the units of this model, given in those of another."""
+        if self._column_units is None or other._column_units is None:
+            return values
+        units = self._column_units
+        return (other._column_units.values(values) - units.center) / units.unit
+
+    def _bootstrapped(
+        self,
+        X: Any,
+        known: Known,
+        n: int,
+        random: np.random.Generator,
+    ) -> CompletionDraws:
         model = clone(self)
         model.set_params(alpha=self.alpha_, random_state=int(random.integers(2**31 - 1)))
         counts = random.multinomial(n, np.full(n, 1 / n))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a refit; the fit itself reported its own
-            return model.fit(X, sample_weight=counts)
+            more = [] if known.is_nothing else [None, known]
+            return model._fit(X, counts, *more)
 
-    def _laplace_draw(self, X: Array, noise: Array, random: np.random.Generator) -> Array:
+    def _laplace_draw(self, rows: Rows, noise: Array, random: np.random.Generator) -> Array:
         """Return one draw of all cells in the units of the problem."""
-        codes = self._codes_of(X).astype(np.float64)
-        Z = codes @ self._components + self._intercept
-        residual = np.zeros(X.shape[1], bool)
+        rows = replace(rows, table=with_missing_as_nan(rows.table).astype(np.float64))
+        codes = self._codes_of(rows).astype(np.float64)
+        Z = codes @ self._components + rows.offset
+        residual = np.zeros(Z.shape[1], bool)
         for at, part in self._loss_parts:
             residual[at] = part.of_residual
         dispersion = float(noise[residual].mean()) if residual.any() else 1.0
-        Z = Z + self._predictor_noise(X, Z, dispersion, random)
+        Z = Z + self._predictor_noise(rows, Z, dispersion, random)
+        ends = self._ends(rows)
         out = np.empty_like(Z)
         for at, part in self._loss_parts:
             z = Z[:, at]
             if part.of_residual:
-                limits = None if self._bounds is None else self._bounds[:, at]
+                limits = None if ends is None else ends[..., at]
                 out[:, at] = truncated_draw(z, np.sqrt(noise[at]), limits, random)
             else:
                 entries = predictive(part, z, np.zeros_like(z), np.ones_like(z))
@@ -159,27 +202,32 @@ class CompletionDraws(CompletionIntervals):
 
     def _predictor_noise(
         self,
-        X: Array,
+        rows: Rows,
         Z: Array,
         dispersion: float,
         random: np.random.Generator,
     ) -> Array:
         """Return draws of phi C about its mean."""
         out = np.zeros_like(Z)
-        seen = np.flatnonzero(~np.isnan(X).all(axis=1))
+        X = rows.table
+        known = ~np.isnan(X)
+        if rows.limits is not None:
+            known |= np.isfinite(rows.limits).any(axis=0)
+        seen = np.flatnonzero(known.any(axis=1))
         C = self._components.astype(np.float64)
         if not len(C) or not len(seen):
             return out
         score = self._required_score()
         weights = np.broadcast_to(np.asarray(score.weight, np.float64), X.shape)
-        data = Data.of(X[seen], score.loss, weights[seen])
-        for rows, covariances in code_covariances(data, Z[seen], C, score.strengths(len(C))):
+        limits = None if rows.limits is None else rows.limits[:, seen]
+        data = Data.of(X[seen], score.loss, weights[seen], limits=limits)
+        for block, covariances in code_covariances(data, Z[seen], C, score.strengths(len(C))):
             roots = np.linalg.cholesky(covariances)
-            moved = np.einsum("ikl,il->ik", roots, random.normal(size=(len(rows), len(C))))
+            moved = np.einsum("ikl,il->ik", roots, random.normal(size=(len(block), len(C))))
             noise = moved @ C
             size = np.sqrt(np.einsum("ikl,kj,lj->ij", covariances, C, C))
             limit = np.sqrt(LARGEST_LINK_VARIANCE)
-            out[seen[rows]] = noise * np.minimum(1, limit / np.maximum(size, 1e-12))
+            out[seen[block]] = noise * np.minimum(1, limit / np.maximum(size, 1e-12))
         return out * np.sqrt(dispersion)
 
     def _completed(self, X: Any, values: Array) -> Any:

@@ -15,6 +15,7 @@ from regfactor.core.params import Array, UnsupportedProblem, as_floats, is_optio
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.factor_estimator import TABLE_CONSTRAINTS, TableInputs
 from regfactor.fitting.inputs import warn_of_empty
+from regfactor.fitting.known import Known
 from regfactor.fitting.leverage import HeldOutEntries
 from regfactor.fitting.parameters import AUTO, COUNT, NON_NEGATIVE
 from regfactor.fitting.scoring import Scoring
@@ -254,13 +255,13 @@ class FactorModel(CompletionIntervals):
             )
         return super().inverse_transform(X)
 
-    def _cross_fitted(self, X: Any) -> list[HeldOutEntries]:
+    def _cross_fitted(self, X: Any, known: Known) -> list[HeldOutEntries]:
         if self._has_map or self.known_codes is not None:
             raise UnsupportedProblem(
                 "Intervals need codes that are scored row by row, which a map or known codes do "
                 "not leave free."
             )
-        return super()._cross_fitted(X)
+        return super()._cross_fitted(X, known)
 
     def _state(self, inputs: TableInputs) -> Convex | Factored:
         on_codes, on_components = self._penalties()

@@ -69,7 +69,14 @@ class SubspaceImputer(ConvexSubspace):
     random_state: Any = None
     callback: Any = None
 
-    def transform(self, X: Any) -> Any:
+    def transform(
+        self,
+        X: Any,
+        *,
+        lower: Any = None,
+        upper: Any = None,
+        covariates: Any = None,
+    ) -> Any:
         """Return the table with its missing entries filled.
 
         Observed entries, type, index and columns are kept.
@@ -78,16 +85,22 @@ class SubspaceImputer(ConvexSubspace):
         ----------
         X : {array-like, sparse matrix, frame} of shape (n_samples, n_features)
             The training table or new rows.
+        lower, upper : array-like of shape (n_samples, n_features), optional
+            Limits of missing entries, as in `fit`.
+        covariates : array-like or frame of shape (n_samples, n_covariates), optional
+            Those of the rows, where `fit` was given some.
 
         Returns
         -------
         The same kind of table as X.
         """
-        return self.complete(X)
+        return self.complete(X, lower=lower, upper=upper, covariates=covariates)
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit, and return the completed table."""
-        return self.fit(X, y, **fit_params).complete(X)
+        fitted = self.fit(X, y, **fit_params)
+        known = {name: fit_params.get(name) for name in ("lower", "upper", "covariates")}
+        return fitted.complete(X, **known)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the names of the columns, which stay what they are."""

@@ -24,6 +24,7 @@ from regfactor.fitting.columns import (
 from regfactor.fitting.conformal import PredictionInterval, check_level, conformal_quantile
 from regfactor.fitting.factor_estimator import FactorEstimator, TableInputs
 from regfactor.fitting.inputs import as_float_table, filled
+from regfactor.fitting.known import NOTHING, Known, Rows
 from regfactor.fitting.leverage import (
     HeldOutEntries,
     leverages,
@@ -33,9 +34,10 @@ from regfactor.fitting.leverage import (
 )
 from regfactor.fitting.selection import COMPARED_FIT_TOL, deviations
 from regfactor.fitting.side_by_side import with_missing_as_nan
+from regfactor.losses import Censored
 from regfactor.problems import Convex, Data
 from regfactor.solvers.base import solve_within
-from regfactor.tables.truncation import read_bounds, truncated_mean
+from regfactor.tables.truncation import read_bounds, truncated_mean, truncated_quantile
 
 # held out in a fit, a column, below which cross-fitting adds others
 ENOUGH_ENTRIES = 100
@@ -62,28 +64,59 @@ class CompletionIntervals(FactorEstimator):
             return None
         return np.asarray((found - units.center) / units.unit)
 
-    def _bounded(self, table: Any, codes: Array, predicted: Array) -> Array:
-        """Return predictions as means of distributions that do not leave their bounds."""
-        if self._bounds is None:
-            return predicted
-        low, high = self._bounds
-        if self._held_out is None or getattr(self, "debias", False) is True:
-            return np.clip(predicted, low, high).astype(predicted.dtype)
-        calibration = self._calibrated(None)
-        out = predicted.copy()
-        leverage = self._leverages(table, codes @ self._components + self._intercept)
-        for j in np.flatnonzero(np.isfinite(self._bounds).any(axis=0)).tolist():
-            variance = 1 + calibration.share * np.minimum(leverage[:, j], LARGEST_LEVERAGE)
-            deviation = np.sqrt(calibration.noise[j] * variance)
-            out[:, j] = truncated_mean(
-                predicted[:, j],
-                deviation,
-                low[j],
-                high[j],
-            )
-        return out
+    def _ends(self, rows: Rows) -> Array | None:
+        """Return lower and upper ends of all entries: bounds of columns, and limits of entries."""
+        if rows.limits is None:
+            return self._bounds
+        low, high = rows.limits
+        if self._bounds is not None:
+            low = np.maximum(low, self._bounds[0])
+            high = np.minimum(high, self._bounds[1])
+        # limits that agree made an entry a number, which it stays
+        known = ~np.isnan(rows.table)
+        return np.stack([np.where(known, rows.table, low), np.where(known, rows.table, high)])
 
-    def complete_interval(self, X: Any, level: float = 0.9) -> PredictionInterval:
+    def _bounded(self, rows: Rows, codes: Array, predicted: Array) -> Array:
+        """Return predictions as means of distributions that do not leave their ends."""
+        ends = self._ends(rows)
+        if ends is None:
+            return predicted
+        low, high = np.broadcast_to(ends, (2, *ends.shape[1:]))
+        low = np.broadcast_to(low, predicted.shape)
+        high = np.broadcast_to(high, predicted.shape)
+        deviation = self._deviations(rows, codes)
+        out = np.clip(predicted, low, high)
+        for j in np.flatnonzero(np.isfinite(deviation).all(axis=0)).tolist():
+            out[:, j] = truncated_mean(predicted[:, j], deviation[:, j], low[:, j], high[:, j])
+        return out.astype(predicted.dtype, copy=False)
+
+    def _deviations(self, rows: Rows, codes: Array) -> Array:
+        """Return the deviations of entries about their predictions, infinite where not known.
+
+        They are calibrated where entries were held out; else those of the noise at which limits
+        count.
+        """
+        Z = codes @ self._components + rows.offset
+        deviation = np.full(Z.shape, np.inf)
+        for at, part in self._loss_parts:
+            if isinstance(part, Censored):
+                deviation[:, at] = part.scale
+        if self._held_out is None or getattr(self, "debias", False) is True:
+            return deviation
+        calibration = self._calibrated(None)
+        leverage = self._leverages(rows, Z)
+        variance = 1 + calibration.share * np.minimum(leverage, LARGEST_LEVERAGE)
+        return np.sqrt(calibration.noise * variance)
+
+    def complete_interval(
+        self,
+        X: Any,
+        level: float = 0.9,
+        *,
+        lower: Any = None,
+        upper: Any = None,
+        covariates: Any = None,
+    ) -> PredictionInterval:
         """Return limits between which missing entries lie with a given probability.
 
         Widths follow the model: the noise of the column and the leverage of the observed entries
@@ -99,6 +132,10 @@ class CompletionIntervals(FactorEstimator):
             training table.
         level : float, default=0.9
             Share of the missing entries that is to be covered, in (0, 1).
+        lower, upper : array-like of shape (n_samples, n_features), optional
+            Limits of missing entries, as in `fit`: their intervals are quantiles of the
+            distribution cut off there.
+        covariates : array-like of shape (n_samples, n_covariates), optional
 
         Returns
         -------
@@ -110,14 +147,15 @@ class CompletionIntervals(FactorEstimator):
         """
         check_is_fitted(self)
         check_level(level)
-        calibration = self._calibrated(X)
-        table = self._new_rows(X)
-        codes = self._codes_of(table)
-        Z = codes @ self._components + self._intercept
-        leverage = self._leverages(table, Z)
-        lower = np.array(self._fitted_values(codes), dtype=np.float64)
-        upper = lower.copy()
-        for j in range(lower.shape[1]):
+        known = Known(lower, upper, covariates)
+        rows = self._rows(X, known)
+        calibration = self._calibrated(X, known)
+        codes = self._codes_of(rows)
+        Z = codes @ self._components + rows.offset
+        leverage = self._leverages(rows, Z)
+        lowest = np.array(self._fitted_values(codes, rows.offset), dtype=np.float64)
+        highest = lowest.copy()
+        for j in range(lowest.shape[1]):
             if not self._is_number(j):
                 continue
             entries = calibration.entries(j, Z[:, j].astype(np.float64), leverage[:, j])
@@ -125,12 +163,34 @@ class CompletionIntervals(FactorEstimator):
             if self._bounds is not None:
                 low = np.clip(low, *self._bounds[:, j])
                 high = np.clip(high, *self._bounds[:, j])
-            lower[:, j] = low
-            upper[:, j] = high
+            lowest[:, j] = low
+            highest[:, j] = high
+        if rows.limits is not None:
+            self._cut_off(rows, codes, level, lowest, highest)
         return PredictionInterval(
-            self._written(X, table, lower, level, first=True),
-            self._written(X, table, upper, level, first=False),
+            self._written(X, rows.table, lowest, level, first=True),
+            self._written(X, rows.table, highest, level, first=False),
         )
+
+    def _cut_off(
+        self,
+        rows: Rows,
+        codes: Array,
+        level: float,
+        lowest: Array,
+        highest: Array,
+    ) -> None:
+        """Write the quantiles of entries between their limits."""
+        ends = self._ends(rows)
+        assert ends is not None and rows.limits is not None
+        at = np.isfinite(rows.limits).any(axis=0) | ~np.isnan(rows.table)
+        Z = (codes @ self._components + rows.offset).astype(np.float64)
+        deviation = self._deviations(rows, codes)[at]
+        low = ends[0][at]
+        high = ends[1][at]
+        first = (1 - level) / 2
+        lowest[at] = truncated_quantile(Z[at], deviation, low, high, first)
+        highest[at] = truncated_quantile(Z[at], deviation, low, high, 1 - first)
 
     def complete_proba(self, X: Any) -> dict[Any, Array]:
         """Return the probability of each level of the columns that hold labels.
@@ -145,7 +205,8 @@ class CompletionIntervals(FactorEstimator):
             In the order of the levels of the column.
         """
         check_is_fitted(self)
-        predicted = self._fitted_values(self._codes_of(self._new_rows(X)))
+        rows = self._rows(X, NOTHING)
+        predicted = self._fitted_values(self._codes_of(rows), rows.offset)
         return {codec.name: level_shares(codec, predicted[:, at]) for codec, at in self._labels()}
 
     def complete_set(self, X: Any, level: float = 0.9) -> dict[Any, Array]:
@@ -170,7 +231,7 @@ class CompletionIntervals(FactorEstimator):
             for codec, at in self._labels()
         }
 
-    def _calibrated(self, X: Any) -> EntryCalibration:
+    def _calibrated(self, X: Any, known: Known = NOTHING) -> EntryCalibration:
         """Return the calibration, from cross-fitting where the fit held no entries out."""
         if self._calibration is not None:
             return self._calibration
@@ -189,16 +250,17 @@ class CompletionIntervals(FactorEstimator):
         few = held is None or len(held.x) < ENOUGH_ENTRIES * len(self._intercept)
         if own and few:
             parts = [] if held is None else [held]
-            held = HeldOutEntries.stacked([*parts, *self._cross_fitted(X)])
+            held = HeldOutEntries.stacked([*parts, *self._cross_fitted(X, known)])
         assert held is not None
         self._held_out = held
         self._calibration = EntryCalibration.of(self._loss_parts, held, len(self._intercept))
         return self._calibration
 
-    def _cross_fitted(self, X: Any) -> list[HeldOutEntries]:
+    def _cross_fitted(self, X: Any, known: Known) -> list[HeldOutEntries]:
         """Return entries of the training table as fits without them predict them."""
         model = clone(self)
-        inputs = model._read(X)
+        more = [] if known.is_nothing else [None, None, known]
+        inputs = model._read(X, *more)
         groups = None if model._schema is None else model._schema.originals
         random = np.random.default_rng(0)
         n, d = inputs.table.shape
@@ -217,6 +279,9 @@ class CompletionIntervals(FactorEstimator):
         """Return hidden entries as a fit to the others predicts them."""
         table = with_missing_as_nan(inputs.table)
         seen = np.where(hidden, np.nan, table)
+        between = inputs.limits
+        if between is not None:
+            between = np.where(hidden, np.array([-np.inf, np.inf])[:, None, None], between)
         masked = TableInputs.of(
             seen,
             inputs.loss,
@@ -224,6 +289,8 @@ class CompletionIntervals(FactorEstimator):
             columns=inputs.columns,
             offset_columns=inputs.offset_columns,
             names=inputs.names,
+            limits=between,
+            covariates=inputs.covariates,
         )
         problem: Any = model._state(masked)
         if isinstance(problem, Convex):
@@ -241,13 +308,13 @@ class CompletionIntervals(FactorEstimator):
         else:
             score = replace(score, penalty=self._row_penalty(problem, F.codes))
         offsets = np.zeros(table.shape[1])
-        if point.coefficients is not None:
-            offsets = point.coefficients[0]
-        codes = score(seen, F.C, offsets)
+        if problem.design is not None:
+            offsets = problem.design.D @ point.coefficients
+        codes = score(seen, F.C, offsets, limits=masked.limits)
         Z = codes @ F.C + offsets
         truth = Data.of(np.where(hidden, table, np.nan), inputs.loss, _weights(inputs, hidden))
         cells = places_of(truth)
-        data = Data.of(seen, inputs.loss, masked.entry_weights)
+        data = Data.of(seen, inputs.loss, masked.entry_weights, limits=masked.limits)
         leverage = leverages_at(data, Z, F.C, score.strengths(F.rank), cells)
         x = values_at(truth, truth.collect(lambda t: t.x), cells)
         return HeldOutEntries(*cells, x, Z[cells], leverage)
@@ -260,18 +327,22 @@ class CompletionIntervals(FactorEstimator):
             )
         return self._score
 
-    def _leverages(self, table: Any, Z: Array) -> Array:
+    def _leverages(self, rows: Rows, Z: Array) -> Array:
         score = self._required_score()
-        dense = with_missing_as_nan(table).astype(np.float64)
+        dense = with_missing_as_nan(rows.table).astype(np.float64)
         out = np.zeros(dense.shape)
         if not len(self._components):
             return out
-        seen = ~np.isnan(dense).all(axis=1)
+        known = ~np.isnan(dense)
+        if rows.limits is not None:
+            known |= np.isfinite(rows.limits).any(axis=0)
+        seen = known.any(axis=1)
         weights = np.broadcast_to(np.asarray(score.weight, np.float64), dense.shape)
         C = self._components.astype(np.float64)
         strengths = score.strengths(len(C))
         if seen.any():
-            data = Data.of(dense[seen], score.loss, weights[seen])
+            limits = None if rows.limits is None else rows.limits[:, seen]
+            data = Data.of(dense[seen], score.loss, weights[seen], limits=limits)
             out[seen] = leverages(data, Z[seen].astype(np.float64), C, strengths)
         # a row without an observed entry has codes of their prior
         prior = np.square(C) / np.where(strengths > 0, strengths, np.inf)[:, None]

@@ -20,6 +20,7 @@ from regfactor.fitting.factor_estimator import (
     TableInputs,
 )
 from regfactor.fitting.inputs import as_float_table, weigh_columns
+from regfactor.fitting.known import NOTHING
 from regfactor.fitting.noise import HUBER_FACTOR, gradient_size
 from regfactor.fitting.parameters import AUTO, NOISE_OPTION, POSITIVE, parametrized
 from regfactor.losses import Absolute, Loss, Robust, Stacked
@@ -154,7 +155,7 @@ class RobustSubspace(CompletionIntervals):
         """
         check_is_fitted(self)
         table = as_float_table(self, X, None, reset=False)
-        return self._outliers(table, self._codes(table))
+        return self._outliers(table, self._codes(self._rows(X, NOTHING)))
 
     def _outliers(self, X: Any, codes: Array) -> scipy.sparse.csr_array:
         F = Factors(

@@ -9,9 +9,11 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from regfactor.core.loop import Solution
+from regfactor.core.params import Array
 from regfactor.engine.blocks import BlockTable
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.factor_estimator import TABLE_CONSTRAINTS, FactorEstimator, TableInputs
+from regfactor.fitting.known import NOTHING, Known
 from regfactor.fitting.parameters import AUTO, COUNT, NOISE_OPTION, POSITIVE, parametrized
 from regfactor.norms import as_norm
 from regfactor.penalties import Rows, Trace
@@ -94,6 +96,10 @@ class ConvexSubspace(CompletionDraws):
     scale_ : ndarray of shape (n_features,)
         The units u_j of the columns; `components_ / scale_` compares columns of different units.
     intercept_ : ndarray of shape (n_features,)
+    covariate_coef_ : ndarray of shape (n_covariates, n_features)
+        With covariates: what each adds to the predictors, in the units of the data.
+    covariate_names_ : list of str
+        With covariates: their names, with the level of an indicator.
     alpha_, alpha_max_ : float
     noise_ : float
         With `alpha="noise"`: the deviation of the noise.
@@ -168,6 +174,10 @@ class ConvexSubspace(CompletionDraws):
         y: Any = None,
         sample_weight: Any = None,
         entry_weight: Any = None,
+        *,
+        lower: Any = None,
+        upper: Any = None,
+        covariates: Any = None,
     ) -> Self:
         """Fit to a table; NaN marks a missing entry.
 
@@ -180,12 +190,20 @@ class ConvexSubspace(CompletionDraws):
         sample_weight : array-like of shape (n_samples,), optional
         entry_weight : array-like of shape (n_samples, n_features), optional
             How much each entry counts here; `transform` counts the entries of a row alike.
+        lower, upper : array-like of shape (n_samples, n_features), optional
+            Limits of missing entries of columns of numbers, as "< 0.5" or "3 to 5" tell them; NaN
+            or an infinite one is open. Where X is missing and has a limit, the loss is
+            -s^2 log P(lower <= x <= upper) under noise of deviation s, which is found from the
+            table (see `losses.Censored`).
+        covariates : array-like or frame of shape (n_samples, n_covariates), optional
+            What rows are regressed on, without a penalty, beside the factors; labels become
+            indicators of their levels.
 
         Returns
         -------
         self
         """
-        return self._fit(X, sample_weight, entry_weight)
+        return self._fit(X, sample_weight, entry_weight, Known(lower, upper, covariates))
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit, and return the codes of the training rows."""
@@ -193,7 +211,14 @@ class ConvexSubspace(CompletionDraws):
             return self.fit(X, y, **fit_params).transform(X)
         return super().fit_transform(X, y, **fit_params)
 
-    def transform(self, X: Any) -> Any:
+    def transform(
+        self,
+        X: Any,
+        *,
+        lower: Any = None,
+        upper: Any = None,
+        covariates: Any = None,
+    ) -> Any:
         """Return the codes of each row, scored alone with the components held fixed.
 
         Missing entries (NaN) are allowed.
@@ -201,25 +226,43 @@ class ConvexSubspace(CompletionDraws):
         Parameters
         ----------
         X : {array-like, sparse matrix, frame, BlockTable} of shape (n_samples, n_features)
+        lower, upper : array-like of shape (n_samples, n_features), optional
+            Limits of missing entries, as in `fit`.
+        covariates : array-like or frame of shape (n_samples, n_covariates), optional
+            Those of the rows, where `fit` was given some.
 
         Returns
         -------
         ndarray of shape (n_samples, n_components)
             Of a `BlockTable`, a `BlockTable` whose blocks are computed when they are read.
         """
+        known = Known(lower, upper, covariates)
         if isinstance(X, BlockTable):
+            self._refuse_known_of_blocks(known)
             return X.map(super().transform, len(self.components_))
-        return super().transform(X)
+        return self._transform(X, known)
 
-    def complete(self, X: Any) -> Any:
+    def complete(
+        self,
+        X: Any,
+        *,
+        lower: Any = None,
+        upper: Any = None,
+        covariates: Any = None,
+    ) -> Any:
         """Return the table with its missing entries filled by the model.
 
-        Observed entries, type, index and columns are kept.
+        Observed entries, type, index and columns are kept. An entry between limits is filled by the
+        mean of its distribution there.
 
         Parameters
         ----------
         X : {array-like, sparse matrix, frame, BlockTable} of shape (n_samples, n_features)
             The training table or new rows.
+        lower, upper : array-like of shape (n_samples, n_features), optional
+            Limits of missing entries, as in `fit`.
+        covariates : array-like or frame of shape (n_samples, n_covariates), optional
+            Those of the rows, where `fit` was given some.
 
         Returns
         -------
@@ -227,14 +270,46 @@ class ConvexSubspace(CompletionDraws):
             The blocks of a `BlockTable` are filled when they are read; `save` writes them to a
             file.
         """
+        known = Known(lower, upper, covariates)
         if isinstance(X, BlockTable):
+            self._refuse_known_of_blocks(known)
             return X.map(super().complete, X.n_columns)
-        return super().complete(X)
+        return self._complete(X, known)
 
-    def _read(self, X: Any, sample_weight: Any = None, entry_weight: Any = None, /) -> Any:
+    def _refuse_known_of_blocks(self, known: Known) -> None:
+        if not known.is_nothing:
+            raise ValueError(
+                "lower, upper and covariates are for tables in memory: give X as an array or a "
+                "frame instead of a BlockTable."
+            )
+
+    def inverse_transform(self, X: Any, *, covariates: Any = None) -> Array:
+        """Return the table that codes predict, in the units of the data.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+        covariates : array-like or frame of shape (n_samples, n_covariates), optional
+            Those of the rows, where `fit` was given some; None takes their means there.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        return self._inverse_transform(X, covariates)
+
+    def _read(
+        self,
+        X: Any,
+        sample_weight: Any = None,
+        entry_weight: Any = None,
+        known: Known = NOTHING,
+        /,
+    ) -> Any:
         if isinstance(X, BlockTable):
+            self._refuse_known_of_blocks(known)
             return read_blocks(self, X, sample_weight, entry_weight)
-        inputs = super()._read(X, sample_weight, entry_weight)
+        inputs = self._read_table(X, sample_weight, entry_weight, known)
         self._bounds = None
         if self.bounds:
             self._bounds = self._read_bounds(inputs)

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from regfactor.core.params import Array, choose, is_number
+from regfactor.losses.limits import truncated_moments
 
 SMALLEST_SHARE = 1e-12  # of a distribution inside its bounds, below which it is at the nearer end
 
@@ -80,12 +81,38 @@ def truncated_mean(mean: Array, deviation: Array, low: Array, high: Array) -> Ar
 
     m + s (phi(a) - phi(b)) / (Phi(b) - Phi(a)) with a = (low - m) / s and b = (high - m) / s.
     """
+    bounded = np.isfinite(low) | np.isfinite(high)
+    out = np.array(mean, np.float64)
+    m, s, a, b = np.broadcast_arrays(mean, deviation, low, high)
+    s = s[bounded]
+    a = (a[bounded] - m[bounded]) / s
+    b = (b[bounded] - m[bounded]) / s
+    out[bounded] += s * truncated_moments(a, b, b - a).mean
+    return np.clip(out, low, high)
+
+
+def truncated_quantile(
+    mean: Array,
+    deviation: Array,
+    low: Array,
+    high: Array,
+    share: float,
+) -> Array:
+    """Return a quantile of normal distributions given that they lie within bounds.
+
+    Far from the mean, where the shares of both ends vanish, it is the end that is nearer to it.
+    """
     a = (low - mean) / deviation
     b = (high - mean) / deviation
-    share = ndtr(b) - ndtr(a)
-    density = np.exp(-np.square(a) / 2) - np.exp(-np.square(b) / 2)
-    moved = mean + deviation * density / (np.sqrt(2 * np.pi) * np.maximum(share, SMALLEST_SHARE))
-    return np.clip(np.where(share > SMALLEST_SHARE, moved, mean), low, high)
+    # tails are told apart on the left, where shares are small
+    mirrored = a + b > 0
+    first = ndtr(np.where(mirrored, -b, a))
+    last = ndtr(np.where(mirrored, -a, b))
+    part = np.where(mirrored, 1 - share, share)
+    inside = last - first > 0
+    quantile = ndtri(np.where(inside, first + part * (last - first), 0.5))
+    quantile = np.where(mirrored, -quantile, quantile)
+    return np.clip(mean + deviation * quantile, low, high)
 
 
 def truncated_draw(

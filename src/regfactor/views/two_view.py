@@ -18,6 +18,7 @@ from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.conformal import PredictionInterval
 from regfactor.fitting.factor_estimator import TableInputs
 from regfactor.fitting.inputs import as_float_table, names_of, row_weights
+from regfactor.fitting.known import Rows
 from regfactor.fitting.noise import (
     NOISE,
     column_noise,
@@ -601,7 +602,8 @@ class TwoViewSubspace(TwoViewEstimator):
 
     def _scored(self, table: Any) -> Array:
         """Return the codes of a table of both views in the units of the data."""
-        return self._codes(self._units.divide(table))
+        scaled = self._units.divide(table)
+        return self._codes(Rows(scaled, None, self._intercept.astype(scaled.dtype)))
 
     def _predicted(self, codes: Any) -> Array:
         """Return both views side by side that codes predict, in the units of the data."""
