@@ -27,7 +27,7 @@ def stations(out: Path) -> None:
     readings, truth, nonsense = make_table()
     hours = [f"{hour:02d}:00" for hour in range(24)]
     pd.DataFrame(readings.round(2), columns=hours).to_csv(out / "stations.csv", index=False)
-    regfactor("complete", out / "stations.csv")
+    regfactor("complete", out / "stations.csv", "--out", str(out))
     filled = pd.read_csv(out / "stations.complete.csv")[hours].to_numpy()
     missing = np.isnan(readings)
     off, usual = (
@@ -47,7 +47,7 @@ def wines(out: Path) -> None:
     growers = table.target.map({0: "Aldo", 1: "Bruna", 2: "Carlo"})
     known = growers.groupby(growers).sample(KNOWN, random_state=0).index
     table.data.assign(grower=growers[known]).to_csv(out / "wines.csv", index=False)
-    regfactor("label", out / "wines.csv", "--target", "grower")
+    regfactor("label", out / "wines.csv", "--target", "grower", "--out", str(out))
     found = pd.read_csv(out / "wines.label.csv")["grower"]
     right = np.delete((found == growers).to_numpy(), known)
     print(

@@ -148,7 +148,12 @@ def test_signals_leave_nothing_behind(job, monkeypatch, sign):
 
     monkeypatch.setattr(Page, "html", stopped)  # the table has its temporary name
     before = signal.getsignal(signal.SIGTERM)
-    done = command(*words, cwd=folder)
+    # a process in the background may have been started without it
+    interrupted = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        done = command(*words, cwd=folder)
+    finally:
+        signal.signal(signal.SIGINT, interrupted)
     code = 128 + getattr(signal, sign)
     check_untouched(folder, name, code, done, "interrupted; nothing was written")
     assert signal.getsignal(signal.SIGTERM) == before

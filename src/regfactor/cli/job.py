@@ -122,7 +122,9 @@ class Job:
         self.separator = table.separator
         folder = table.path.parent if s.out is None else s.out
         to_stdout = s.out == STDIN or (s.out is None and table.path == STDIN)
-        self.console.for_table = not s.json and (to_stdout or is_piped())
+        # with a folder for the files, a program that reads along wants the sentences
+        piped = s.out is None and is_piped()
+        self.console.for_table = not s.json and (to_stdout or piped)
         if not to_stdout:
             stem = f"{table.stem}.{self.command}"
             self.files["table"] = self.outputs.plan(folder / f"{stem}.{ending}")

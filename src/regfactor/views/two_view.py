@@ -227,7 +227,7 @@ class TwoViewSubspace(TwoViewEstimator):
         return self._fit(X, y, sample_weight)
 
     def _read(self, X: Any, y: Any = None, sample_weight: Any = None, /) -> TableInputs:
-        if np.ndim(sample_weight) == 2:
+        if np.asarray(sample_weight).ndim == 2:
             raise ValueError(
                 "TwoViewSubspace.fit takes two views and then sample_weight, one number for each "
                 "row; MultiViewSubspace().fit([X1, X2, X3]) takes more views.",
