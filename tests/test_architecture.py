@@ -309,6 +309,7 @@ def test_packages_are_reached_from_the_package_alone():
         [sys.executable, "-c", "import regfactor; print(regfactor.atlas.table())"],
         capture_output=True,
     )
+    assert {"inference", "maps"} <= set(regfactor.PACKAGES)
     assert done.returncode == 0 and b"Isomap" in done.stdout
     for name in regfactor.PACKAGES:
         assert getattr(regfactor, name).__name__ == f"regfactor.{name}"

@@ -15,6 +15,7 @@ MODULES = {  # pages with all names of a module
     "regfactor.penalties": "Penalties and gauges",
     "regfactor.norms": "Norms",
     "regfactor.kernels": "Kernels",
+    "regfactor.maps": "Maps",
     "regfactor.constraints": "Constraints: statements in place of labels",
     "regfactor.model_selection": "Model selection",
     "regfactor.inference": "Estimates from several completed tables",
