@@ -20,7 +20,16 @@ import catalogue
 from catalogue import frozen, rng
 from regfactor.core.factors import Factors
 from regfactor.core.params import UnsupportedProblem
-from regfactor.losses import Absolute, Huber, Logistic, Poisson, SmoothedL1, Squared, Stacked
+from regfactor.losses import (
+    Absolute,
+    Censored,
+    Huber,
+    Logistic,
+    Poisson,
+    SmoothedL1,
+    Squared,
+    Stacked,
+)
 from regfactor.maps import Lags
 from regfactor.norms import L1, L2, Blocks, LInf
 from regfactor.penalties import Columns, Rows, Trace, TwoView
@@ -442,13 +451,19 @@ def drawn(name, intercept):
     loss = catalogue.LOSSES[name]
     X = catalogue.draw_data(loss, rng(60), (9, 4))
     weights = None
+    limits = None
+    if isinstance(loss, Censored):
+        limits = np.stack([X["low"], X["high"]])
+        X = np.where(limits[0] == limits[1], limits[0], np.nan)
+        limits[:, 4, 2] = [-np.inf, np.inf]
     if loss.rowwise:
         X[:4] = np.eye(4)  # every class occurs: an intercept stays finite
     else:
         X[4, 2] = np.nan
         weights = rng(61).uniform(0.5, 2.0, X.shape)
     design = Design.intercept(9) if intercept else None
-    return Convex(Data.of(X, loss, weights=weights), Trace(), 0.4, design=design)
+    data = Data.of(X, loss, weights=weights, limits=limits)
+    return Convex(data, Trace(), 0.4, design=design)
 
 
 @pytest.mark.parametrize("intercept", [False, True], ids=["", "intercept"])
