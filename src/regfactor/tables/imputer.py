@@ -69,6 +69,14 @@ class SubspaceImputer(ConvexSubspace):
     random_state: Any = None
     callback: Any = None
 
+    @property
+    def partial_fit(self) -> Any:
+        """Not there: losses that are read off columns, and priors, need all rows."""
+        raise AttributeError(
+            "SubspaceImputer has no partial_fit: update a ConvexSubspace by batches, whose "
+            "`complete` fills missing entries."
+        )
+
     def transform(
         self,
         X: Any,

@@ -12,6 +12,7 @@ from regfactor.core.loop import Solution
 from regfactor.core.params import Array
 from regfactor.engine.blocks import BlockTable
 from regfactor.fitting.base import Choice, Run
+from regfactor.fitting.calibrated_entries import EntryCalibration
 from regfactor.fitting.factor_estimator import TABLE_CONSTRAINTS, FactorEstimator, TableInputs
 from regfactor.fitting.known import NOTHING, Known
 from regfactor.fitting.parameters import AUTO, COUNT, NOISE_OPTION, POSITIVE, parametrized
@@ -20,6 +21,7 @@ from regfactor.penalties import Rows, Trace
 from regfactor.problems import Convex
 from regfactor.tables.block_fit import BlockInputs, publish_blocks, read_blocks
 from regfactor.tables.draws import CompletionDraws
+from regfactor.tables.partial_fit import continue_stream, start_stream
 from regfactor.tables.rows_left_out import select_by_rows_left_out
 
 
@@ -109,6 +111,8 @@ class ConvexSubspace(CompletionDraws):
         alone.
     prior_ : float
         With `debias="prior"`: the strength t of the prior.
+    n_samples_seen_ : int
+        With `partial_fit`: the number of rows of all batches.
     objective_, gap_, relative_gap_ : float
     certificate_ : Certificate
         `str(certificate_)` says in one sentence how far the fit can be from the optimum.
@@ -150,6 +154,7 @@ class ConvexSubspace(CompletionDraws):
         "bounds": [dict, None],
     }
     mixed = True
+    _memory = None  # of the rows that `partial_fit` saw
 
     loss: Any = "squared"
     alpha: Any = "auto"
@@ -204,6 +209,44 @@ class ConvexSubspace(CompletionDraws):
         self
         """
         return self._fit(X, sample_weight, entry_weight, Known(lower, upper, covariates))
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Update the model by a batch of rows, each of which is read once and not kept.
+
+        The first batch is fitted as by `fit`, and fixes the units of the columns. Of past rows only
+        their products with some directions are kept: the components, and directions of residuals
+        that may become components. Among the codes that are linear in these, the components and
+        offsets of all rows are then optimal.
+
+        `objective_` is an upper bound of the objective of all rows at the published components and
+        offsets, with the codes of `transform`, and so of the optimum; without missing entries and
+        with at most 16 more columns than the first batch has components, it is the optimum. After
+        the second batch there is no gap: a certificate needs a fit of all rows. `codes_` are those
+        of the last batch. `fit` forgets all batches, and `partial_fit` after `fit` begins anew. A
+        model without components gives no warning here, since later batches may bring them.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, frame} of shape (n_samples, n_features)
+            NaN marks a missing entry. Under the squared loss, without `debias` and `bounds`.
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        A strength that is given holds for all rows together. One that is chosen ("auto", "noise")
+        is chosen on the first batch, and grows with the rows seen like the norm of noise,
+        sqrt(n) + sqrt(d).
+        """
+        if self._memory is None:
+            start_stream(self, X, sample_weight)
+        else:
+            continue_stream(self, X, sample_weight)
+        return self
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit, and return the codes of the training rows."""
@@ -306,6 +349,7 @@ class ConvexSubspace(CompletionDraws):
         known: Known = NOTHING,
         /,
     ) -> Any:
+        self._memory = None
         if isinstance(X, BlockTable):
             self._refuse_known_of_blocks(known)
             return read_blocks(self, X, sample_weight, entry_weight)
@@ -314,6 +358,21 @@ class ConvexSubspace(CompletionDraws):
         if self.bounds:
             self._bounds = self._read_bounds(inputs)
         return inputs
+
+    def _calibrated(self, X: Any, known: Known = NOTHING) -> EntryCalibration:
+        self._refuse_stream()
+        return super()._calibrated(X, known)
+
+    def _calibrated_noise(self, X: Array | None) -> Array:
+        self._refuse_stream()
+        return super()._calibrated_noise(X)
+
+    def _refuse_stream(self) -> None:
+        if self._memory is not None:
+            raise ValueError(
+                "Intervals and draws need the rows of the fit, which partial_fit does not keep: "
+                "use fit."
+            )
 
     def _state(self, inputs: Any) -> Any:
         if isinstance(inputs, BlockInputs):
