@@ -219,11 +219,11 @@ class ConvexSubspace(CompletionDraws):
         offsets of all rows are then optimal.
 
         `objective_` is an upper bound of the objective of all rows at the published components and
-        offsets, with the codes of `transform`, and so of the optimum; without missing entries and
-        with at most 16 more columns than the first batch has components, it is the optimum. After
-        the second batch there is no gap: a certificate needs a fit of all rows. `codes_` are those
-        of the last batch. `fit` forgets all batches, and `partial_fit` after `fit` begins anew. A
-        model without components gives no warning here, since later batches may bring them.
+        offsets, with the codes of `transform`, and so of the optimum. Without missing entries and
+        `max_rank`, and with at most 16 more columns than the first batch has components, it is the
+        optimum. From the second batch on there is no gap: that needs a fit of all rows. `codes_`
+        are those of the last batch. `fit` forgets all batches, and `partial_fit` after `fit` begins
+        anew. A model without components gives no warning here, since later batches may bring them.
 
         Parameters
         ----------
