@@ -36,6 +36,7 @@ from regfactor.solvers.base import Solver
 from regfactor.solvers.em import EM
 from regfactor.solvers.glm_newton import Newton
 from regfactor.solvers.lloyd import Lloyd
+from regfactor.tables.consensus_admm import ConsensusAdmm, OverlappedTrace
 from regfactor.tables.epca.block_newton import BlockNewton
 from regfactor.tables.epca.count_blocks import BlockedFactored, CountBlocks
 from regfactor.tables.kernel_subspace import Eigenvectors, KernelComponents
@@ -312,6 +313,7 @@ ESTIMATORS = {
     "CanonicalCorrelation": regfactor.CanonicalCorrelation(),
     "ReducedRankRegression": regfactor.ReducedRankRegression(),
     "KernelSubspace": regfactor.KernelSubspace(),
+    "TensorSubspace": regfactor.TensorSubspace(),
     "BregmanRegressor": regfactor.BregmanRegressor(),
     "RegularizedARMA": regfactor.RegularizedARMA(),
     "AutoForecaster": regfactor.AutoForecaster(),
@@ -366,10 +368,12 @@ NO_ITERATION = {
 MARKER = {
     "check_classifiers_classes": "it has a class -1, which marks unlabeled rows; with unlabeled=nan it holds"
 }
+N_WAY = ("TensorSubspace",)  # arrays of three or more modes; the laws of tables give two
 UNCHECKED = (
     "RegularizedARMA",
     "AutoForecaster",
-)  # rows are times, not samples; they pass the checks of parameters, clones and pickles
+    *N_WAY,
+)  # rows are times, not samples, or tables are refused; tried in files of their own
 EXEMPT = dict.fromkeys(
     ["AutoMixture", "BregmanKMeans", "BregmanMixture", "BregmanNormalizedCut"], RANDOM_START
 ) | {
@@ -387,6 +391,9 @@ EXEMPT = dict.fromkeys(
     "ReducedRankRegression": LEFT_OUT,
     "SNFRegressorCV": FOLDS | NO_ITERATION,
 }
+
+# those that laws of tables are tried on
+OF_TABLES = {name: model for name, model in ESTIMATORS.items() if name not in N_WAY}
 
 KERNELS = {
     "linear": kernels.Linear(),
@@ -463,6 +470,8 @@ _POSITIVE = {"on_codes": penalties.NonNegative(), "on_components": penalties.Non
 _LAGGED = problems.Design(np.column_stack([rng(5).normal(size=(14, 2)), np.ones(14)]), 0.1)
 _BLOBS = rng(13).normal(size=(30, 2)) + 8 * np.eye(3, 2)[np.arange(30) % 3]
 _PAIR = TablePair(rng(14).normal(size=(20, 3)), rng(15).normal(size=(20, 4)), None)
+
+_ARRAY = np.where(rng(18).random((5, 4, 3)) < 0.2, np.nan, rng(19).normal(size=(5, 4, 3)))
 
 # Small problems on which the laws of solvers run.
 PROBLEMS = {
@@ -554,6 +563,8 @@ PROBLEMS = {
         rank=2,
         alpha=0.7,
     ),
+    "overlapped_trace": OverlappedTrace(_ARRAY, losses.Squared(), 0.3),
+    "overlapped_trace_huber": OverlappedTrace(_ARRAY, losses.Huber(0.5), 0.3, intercept=True),
     "kernel_components": KernelComponents(np.cov(rng(10).normal(size=(9, 30))), 3),
 }
 NOT_BY_DEFAULT = ("many_views",)  # problems of comparisons, whose solver has to be given
@@ -581,6 +592,7 @@ SOLVERS = {
     "TruncatedRidge": SolverCase(TruncatedRidge()),
     "StackedRegression": SolverCase(StackedRegression()),
     "Eigenvectors": SolverCase(Eigenvectors()),
+    "ConsensusAdmm": SolverCase(ConsensusAdmm()),
     "SimplexSearch": SolverCase(SimplexSearch()),
     "PartwiseFista": SolverCase(PartwiseFista()),
     "Local": SolverCase(Local(rank=2), descends=True, optimal=False),

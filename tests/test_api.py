@@ -46,6 +46,7 @@ CONSTRUCTORS = {
         "require": None,
     },
     "ConvexSubspace": SUBSPACE,
+    "TensorSubspace": {"alpha": "auto", "loss": "squared"},
     "SubspaceImputer": {"loss": "auto", "alpha": "auto", "debias": "prior"},
     "RobustSubspace": {"alpha": "noise", "beta": "auto", "loss": "squared"},
     "ConvexSparseCoding": {"loss": "squared", "alpha": "auto", "q": 2},

@@ -18,7 +18,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import regfactor
-from catalogue import ESTIMATORS, EXEMPT, UNCHECKED
+from catalogue import ESTIMATORS, EXEMPT, OF_TABLES, UNCHECKED
 from regfactor import (
     ConvexSparseCoding,
     ConvexSubspace,
@@ -788,7 +788,7 @@ def test_a_fit_that_fails_leaves_an_estimator_as_it_was(model):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("model", ESTIMATORS.values(), ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("model", OF_TABLES.values(), ids=lambda model: type(model).__name__)
 def test_a_fit_leaves_nothing_of_an_earlier_one(model):
     X = np.abs(np.random.default_rng(0).normal(size=(40, 4)))
     y = np.repeat([0, 1], 20) if is_classifier(model) else X[:, 0]
@@ -837,7 +837,7 @@ def test_an_array_is_no_word(name, parameter):
     # to which words are categories
     [
         model
-        for name, model in ESTIMATORS.items()
+        for name, model in OF_TABLES.items()
         if name not in ("AutoImputer", "AutoMixture", "SubspaceImputer")
     ],
     ids=lambda model: type(model).__name__,

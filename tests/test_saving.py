@@ -33,6 +33,9 @@ def fitted(model, rng):
     """A fit of any estimator to a table that suits it."""
     X = rng.gamma(2.0, size=(40, 5)) + 0.5
     name = type(model).__name__
+    if name in catalogue.N_WAY:
+        parts = [rng.gamma(2.0, size=size) for size in (10, 5, 4)]
+        return model.fit(np.einsum("i,j,k->ijk", *parts))
     if name.endswith(("Classifier", "SVC")):
         return model.fit(X, np.where(X[:, 0] > 2, "high", "low"))
     if name.endswith(("Regressor", "RegressorCV")):
@@ -57,6 +60,8 @@ def answer(model, X):
 def test_a_model_comes_back_as_it_was(name, tmp_path):
     model = fitted(clone(catalogue.ESTIMATORS[name]), np.random.default_rng(0))
     X = np.random.default_rng(1).gamma(2.0, size=(6, 5)) + 0.5
+    if name in catalogue.N_WAY:
+        X = np.random.default_rng(1).gamma(2.0, size=(6, 5, 4))
     regfactor.save(model, tmp_path / "model.skops")
     again = regfactor.load(tmp_path / "model.skops")
     assert type(again) is type(model) and repr(again.get_params()) == repr(model.get_params())

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from regfactor.tables.kernel_subspace import KernelSubspace
     from regfactor.tables.robust import RobustSubspace
     from regfactor.tables.subspace import ConvexSparseCoding, ConvexSubspace
+    from regfactor.tables.tensor_subspace import TensorSubspace
     from regfactor.versions import show_versions
     from regfactor.views.correlation import CanonicalCorrelation
     from regfactor.views.multi_view import MultiViewSubspace
@@ -69,6 +70,7 @@ __all__ = [
     "SemiSupervisedClassifier",
     "SemiSupervisedRegressor",
     "SubspaceImputer",
+    "TensorSubspace",
     "TwoViewSubspace",
     "load",
     "path",
@@ -124,6 +126,7 @@ HOMES = {
     "SemiSupervisedClassifier": "labels.semi_supervised.classifier",
     "SemiSupervisedRegressor": "labels.semi_supervised.regressor",
     "SubspaceImputer": "tables.imputer",
+    "TensorSubspace": "tables.tensor_subspace",
     "TwoViewSubspace": "views.two_view",
     "load": "saving",
     "path": "solvers.paths",
