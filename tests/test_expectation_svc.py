@@ -23,7 +23,7 @@ from regfactor.core.loop import Status
 from regfactor.datasets import DatasetNotFound
 from regfactor.kernels import Gaussian
 from regfactor.labels.expectation.estimator import ExpectationSVC
-from regfactor.labels.expectation.label_weight import WEIGHTS, select_label_weight
+from regfactor.labels.expectation.label_weight import WEIGHTS, labels_alone
 from regfactor.losses import SmoothedHinge
 from regfactor.model_selection import LabeledKFold
 
@@ -482,7 +482,7 @@ def test_g241c_from_a_balance(labels):
 # --- the weight of labels ---------------------------------------------------------------------------------------------
 
 
-def test_the_weight_of_labels_is_chosen_by_exact_leave_one_out():
+def test_labels_alone_are_judged_by_exact_leave_one_out():
     """By machines that are fitted again without each label."""
     random = np.random.default_rng(0)
     X = random.normal(size=(24, 5))
@@ -498,10 +498,66 @@ def test_the_weight_of_labels_is_chosen_by_exact_leave_one_out():
                 machine = LeastSquaresSVM(1 / (2 * C), kernel="linear").fit(X[kept], y)
                 values.append(machine.predict(X[i : i + 1])[0])
             found.append(int(np.argmax(values)))
-        right[C] = int(np.sum(np.array(found) == codes))
-    best = max(WEIGHTS, key=lambda C: (right[C], C))
-    assert select_label_weight(X, codes, np.ones(24), 3) == best
-    assert select_label_weight(scipy.sparse.csr_array(X + 3), codes, np.ones(24), 3) == best
+        right[C] = np.array(found) == codes
+    best = max(WEIGHTS, key=lambda C: (right[C].sum(), C))
+    for table in (X, scipy.sparse.csr_array(X + 3)):
+        alone = labels_alone(table, codes, np.ones(24), 3)
+        assert best == alone.C
+        np.testing.assert_array_equal(alone.right, right[best])
+
+
+def two_gaussians(seed, n=2000, d=50, apart=3.0):
+    """Two Gaussians of which ten rows each have a label: rows without say where the gap is."""
+    random = np.random.default_rng(seed)
+    y = np.arange(n) % 2
+    X = random.normal(size=(n, d))
+    X[:, 0] += apart * y
+    return X, y, np.where(np.arange(n) < 20, y, -1)
+
+
+def nuisance(seed, n=600, labels=100):
+    """Rows that vary most where the classes do not differ: labels say where the gap is."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, 6)) * [5.0, 4.0, 1.0, 1.0, 1.0, 1.0]
+    y = (X[:, 2] + X[:, 3] > 0).astype(int)
+    return X, y, np.where(np.arange(n) < labels, y, -1)
+
+
+def mean_error(draw, C):
+    errors = []
+    for seed in range(4):
+        X, y, seen = draw(seed)
+        free = seen < 0
+        model = ExpectationSVC(C=C).fit(X, seen)
+        errors.append(np.mean(model.transduction_[free] != y[free]))
+    return np.mean(errors)
+
+
+def test_few_labels_do_not_outvote_rows_that_show_the_classes():
+    found = mean_error(two_gaussians, "auto")
+    assert found <= mean_error(two_gaussians, None) + 0.01
+    assert found < mean_error(two_gaussians, 30.0) - 0.01
+
+
+def test_rows_do_not_outvote_labels_that_contradict_them():
+    found = mean_error(nuisance, "auto")
+    assert found < mean_error(nuisance, 1.0)
+    assert found < mean_error(nuisance, None) / 3
+
+
+def test_held_out_fits_for_the_weight_of_labels_are_not_reported():
+    X, _, seen = two_gaussians(0, n=200)
+    called = []
+    model = ExpectationSVC(callback=called.append).fit(X, seen)
+    assert len(called) == len(model.history_)
+
+
+def test_labels_of_which_none_can_be_held_out_have_weight_one():
+    X, _, seen = two_gaussians(0, n=200)
+    seen[2:] = -1
+    auto = ExpectationSVC().fit(X, seen)
+    one = ExpectationSVC(C=1.0).fit(X, seen)
+    np.testing.assert_array_equal(auto.coef_, one.coef_)
 
 
 def test_many_labels_are_followed_by_default():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from copy import deepcopy
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, replace
 from functools import partial
 from typing import Any, Self
 
@@ -119,10 +119,13 @@ class ExpectationSVC(ClassifierMixin, Estimator):
         (n_c + 1)/(n + k) for each of k classes, with tolerance 0.1. A wrong share is the main risk:
         see `model_selection.constraint_sensitivity`.
     C : float, "auto" or None, default="auto"
-        Weight of labeled rows. "auto" is the one of 1, 3, 10 and 30, at least C_unlabeled, under
-        which a least squares machine predicts most labels when each is left out, exactly; the
-        largest of equals; with constraints of yours, or fewer than two labels, it is
-        C_unlabeled. None is C_unlabeled too, by which all rows count alike.
+        Weight of labeled rows. None is C_unlabeled, by which all rows count alike. "auto" asks
+        left-out labels, at the cost of two more fits for two classes: it is C_unlabeled where fits
+        in which all rows count alike predict more of them, by over one standard error, than labels
+        alone do; where they predict fewer, or classes are more than two, the one of 1, 3, 10 and 30
+        under which a least squares machine of the labels predicts most, the largest of equals; and
+        else 1. It is never below C_unlabeled, which it is with constraints of yours, or fewer than
+        two labels.
     C_unlabeled : float or "auto", default="auto"
         C', weight of unlabeled rows; "auto" is 0.05, and 0 leaves a support vector machine on the
         labeled rows.
@@ -312,7 +315,7 @@ class ExpectationSVC(ClassifierMixin, Estimator):
         classes = inputs.labels.classes
         C = C_unlabeled if self.C is None else self.C
         if is_option(C, "auto"):
-            C = self._label_weight(X, inputs, C_unlabeled)
+            C = max(C_unlabeled, AUTO_C_UNLABELED)  # until labels choose
         problem = Expectation(
             X,
             mean,
@@ -327,20 +330,27 @@ class ExpectationSVC(ClassifierMixin, Estimator):
         check_symmetry(problem, classes, inputs.stated.constraints)
         return problem
 
-    def _label_weight(self, X: Any, inputs: ExpectationInputs, C_unlabeled: float) -> float:
-        """Return the C that labels choose, at least that of unlabeled rows.
+    def _choose(
+        self,
+        problem: Expectation,
+        inputs: ExpectationInputs,
+        run: Run,
+    ) -> Choice[Expectation]:
+        """Return the problem with the C that labels choose, at least that of unlabeled rows.
 
         With statements of the user labels count as other rows do: a larger weight of theirs would
         let predictions contradict the statements.
         """
-        codes = inputs.labels.codes[inputs.counted]
-        labeled = np.flatnonzero(codes >= 0)
-        if len(labeled) < MIN_LABELS or as_constraints(self.constraints):
-            return max(C_unlabeled, AUTO_C_UNLABELED)
-        weights = inputs.weights[inputs.counted][labeled]
-        n_classes = len(inputs.labels.classes)
-        found = select_label_weight(X[labeled], codes[labeled], weights, n_classes)
-        return max(found, C_unlabeled)
+        if not is_option(self.C, "auto") or as_constraints(self.constraints):
+            return Choice(problem)
+        if np.count_nonzero(problem.codes >= 0) < MIN_LABELS:
+            return Choice(problem)
+        limits = replace(run.remaining(), callback=None, progress=None)
+        C = select_label_weight(problem, self._annealing(), limits)
+        return Choice(replace(problem, C=C))
+
+    def _annealing(self) -> Annealing:
+        return Annealing(float(self.tol), bool(self.annealing))
 
     def _solve(
         self,
@@ -348,8 +358,7 @@ class ExpectationSVC(ClassifierMixin, Estimator):
         inputs: ExpectationInputs,
         run: Run,
     ) -> Solution[ExpectationPoint]:
-        solver = Annealing(float(self.tol), bool(self.annealing))
-        return solve_within(problem, run.remaining(), solver=solver)
+        return solve_within(problem, run.remaining(), solver=self._annealing())
 
     def _publish(
         self,
@@ -388,10 +397,10 @@ class ExpectationSVC(ClassifierMixin, Estimator):
         self.constraints_ = stated.constraints
         self.constraint_report_ = stated.report(by_class(point.labels), winners[free])
         stated.warn_of_violations(self.constraint_report_)
-        self._temperature = self._lazy_temperature(inputs)
+        self._temperature = self._lazy_temperature(inputs, choice.problem.C)
         return solution
 
-    def _lazy_temperature(self, inputs: ExpectationInputs) -> Temperature:
+    def _lazy_temperature(self, inputs: ExpectationInputs, C: float) -> Temperature:
         """Return the temperature of `predict_proba`, for which a copy of the table is kept."""
         labels = inputs.labels
         used = np.flatnonzero(labels.labeled & (inputs.weights > 0))
@@ -403,8 +412,10 @@ class ExpectationSVC(ClassifierMixin, Estimator):
             return Temperature(1.0)
         y = np.full(len(labels.codes), self.unlabeled, dtype=object)
         y[labels.labeled] = labels.classes[labels.codes[labels.labeled]].tolist()
+        model = clone(self)
+        model.set_params(C=C, classes=labels.classes.tolist(), callback=None, verbose=0)
         held_out = HeldOutLabels(
-            clone(self).set_params(classes=labels.classes.tolist(), callback=None, verbose=0),
+            model,
             deepcopy(inputs.given),
             y,
             inputs.weights,
