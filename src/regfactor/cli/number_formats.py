@@ -156,8 +156,9 @@ def parse_cell(text: str) -> Cell | None:
     else:
         space = unit.startswith(" ")
     grouped = next((mark for mark in "'_ " if mark in body), "")
-    if not grouped and len(re.findall(r"[.,]", body)) > 1:
-        grouped = body[re.search(r"[.,]", body).start()]  # type: ignore[union-attr]
+    marks = re.findall(r"[.,]", body)
+    if not grouped and len(marks) > 1:
+        grouped = marks[0]
     return Cell(values[POINT], values[COMMA], unit.strip(), before, space, grouped)
 
 

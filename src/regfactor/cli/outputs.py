@@ -159,7 +159,7 @@ def _uninterrupted() -> Iterator[None]:
 
 
 def _temporary(path: Path) -> tuple[int, str]:
-    """Return a new file next to another, under a name that tells who makes it."""
+    """Return a new file next to another, under a name with the process that makes it."""
     return tempfile.mkstemp(
         dir=path.parent, prefix=f".{path.name}.", suffix=f".{os.getpid()}{PART}"
     )

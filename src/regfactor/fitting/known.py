@@ -1,4 +1,4 @@
-"""What is known of rows beside their numbers: limits of missing entries, and covariates."""
+"""What is known of rows besides their numbers: limits of missing entries, and covariates."""
 
 from __future__ import annotations
 

@@ -272,8 +272,8 @@ class StrengthSearch:
                 break
         for _ in range(COARSE_STEP - 1):
             best = self.best
-            beside = [place for place in (best - 1, best + 1) if 0 <= place <= last]
-            for place in beside:
+            neighbors = [place for place in (best - 1, best + 1) if 0 <= place <= last]
+            for place in neighbors:
                 if place not in self.trials:
                     yield place
 

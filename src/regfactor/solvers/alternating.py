@@ -103,8 +103,8 @@ def sweeps(problem: Factored, point: FactorPoint) -> Iterator[Iterate[FactorPoin
         if design is None or B is None:
             F = sweep(problem, F)
         else:
-            beside = problem.weighted.shifted(F.codes, F.C)
-            B = newton_columns(beside, design.D, B, design.strengths)
+            given_factors = problem.weighted.shifted(F.codes, F.C)
+            B = newton_columns(given_factors, design.D, B, design.strengths)
             shifted = replace(problem, data=problem.data.shifted(design.D, B), design=None)
             F = sweep(shifted, F)
 

@@ -60,19 +60,19 @@ def first_factors(problem: Factored, rng: np.random.Generator) -> Factors:
 
 
 def first_local(problem: Factored, rng: np.random.Generator) -> FactorPoint:
-    """Return feasible factors near the data, beside the best offsets and what is known."""
+    """Return feasible factors near the data, given the best offsets and what is known."""
     data = problem.data
     B = None
-    beside = problem
+    without_offsets = problem
     if problem.design is not None:
         D = problem.design.D
         B = np.zeros((D.shape[1], data.shape[1]), data.dtype)
         if not data.rowwise:
             B = newton_columns(problem.weighted, D, B, problem.design.strengths)
-        beside = replace(problem, data=data.shifted(D, B), design=None)
-    F = first_factors(beside, rng)
+        without_offsets = replace(problem, data=data.shifted(D, B), design=None)
+    F = first_factors(without_offsets, rng)
     if problem.known_codes is not None and not data.layout.sparse:
-        F = _near_known(beside, F)
+        F = _near_known(without_offsets, F)
     return FactorPoint(F, B)
 
 

@@ -201,7 +201,7 @@ class ConvexSubspace(CompletionDraws):
             -s^2 log P(lower <= x <= upper) under noise of deviation s, which is found from the
             table (see `losses.Censored`).
         covariates : array-like or frame of shape (n_samples, n_covariates), optional
-            What rows are regressed on, without a penalty, beside the factors; labels become
+            What rows are regressed on, without a penalty, in addition to the factors; labels become
             indicators of their levels.
 
         Returns
