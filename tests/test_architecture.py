@@ -42,7 +42,7 @@ LAYERS = [  # a package imports from its own layer and the earlier ones
     {"fitting"},
     FAMILIES,
     {"model_selection", "datasets", "comparisons", "inference"},
-    {"baselines", "atlas", "plots", "saving", "sktime", "nixtla", "anndata", "versions"},
+    {"baselines", "atlas", "plots", "saving", "sktime", "nixtla", "anndata", "dask", "versions"},
     {"report"},
     {"cli"},
     {"regfactor", "__main__"},  # the facade
@@ -63,7 +63,7 @@ NOT_PARTS = {
     "Bregman": "a role: every concrete loss names its potential",
     "Stacked": "never evaluated, only taken apart",
 }
-OPTIONAL = {"sktime", "cli", "__main__"}  # need packages that the library does not
+OPTIONAL = {"sktime", "dask", "cli", "__main__"}  # need packages that the library does not
 ON_REQUEST = {  # solvers that no problem names
     "Local": "a comparison",
     "Staged": "a comparison",

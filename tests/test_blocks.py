@@ -71,7 +71,7 @@ def test_chunks_of_zarr_are_read_whole(tmp_path):
 def test_statistics_of_blocks_are_those_of_the_table():
     X = low_rank()
     X[:, 3] = np.nan
-    found = BlockTable.of(X, rows=31).reduce(ColumnStatistics.of_block, None)
+    found = BlockTable.of(X, rows=31).reduce(ColumnStatistics.of_block)
     np.testing.assert_array_equal(found.count, (~np.isnan(X)).sum(axis=0))
     seen = found.count > 0
     np.testing.assert_allclose(found.mean[seen], np.nanmean(X[:, seen], axis=0))

@@ -29,6 +29,7 @@ KINDS = {
     "{include}",
     "{eval-rst}",
 }  # the first two are run
+NEEDED = {"dask": ("distributed", "dask.array")}  # packages that the library does not need
 SHOWN = ("pip ", "make ")  # commands that change the machine, and are not run
 
 
@@ -76,6 +77,8 @@ def places(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib").use("Agg")
+    for needed in NEEDED.get(page.stem, ()):
+        pytest.importorskip(needed)
     monkeypatch.chdir(tmp_path)  # what is saved is saved there
     run_page(page)
     pytest.importorskip("matplotlib.pyplot").close("all")

@@ -21,6 +21,7 @@ MODULES = {  # pages with all names of a module
     "regfactor.inference": "Estimates from several completed tables",
     "regfactor.series": "Tables of series",
     "regfactor.nixtla": "Series in long tables, as of Nixtla",
+    "regfactor.dask": "Dask collections",
     "regfactor.plots": "Displays",
     "regfactor.datasets": "Data sets",
     "regfactor.baselines": "Baselines",

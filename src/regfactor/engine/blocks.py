@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial, reduce
 from operator import add
 from pathlib import Path
@@ -12,8 +14,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from regfactor.core.blas import one_thread
 from regfactor.core.linalg import is_sparse, summed
-from regfactor.core.params import Array, frozen, optional
+from regfactor.core.params import Array, frozen, install_hint, optional
 
 BLOCK_NUMBERS = 4_000_000  # numbers of a block that a table without blocks of its own is cut into
 FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
@@ -21,11 +24,12 @@ FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
 @frozen
 class RowBlock:
-    """Some consecutive rows of a table, and the function that reads them."""
+    """Some consecutive rows of a table, their weights, and the function that reads them."""
 
     first: int
     length: int
     read: Callable[[], Any]
+    weights: Array | None = None
 
     @property
     def rows(self) -> slice:
@@ -49,31 +53,62 @@ class RowBlock:
         return X
 
 
-# reduce(function, blocks) -> the results of all blocks in their order
-Executor = Callable[[Callable[[RowBlock], Any], Sequence[RowBlock]], Iterator[Any]]
+class Executor(abc.ABC):
+    """How the blocks of a table are worked on."""
 
+    @abc.abstractmethod
+    def results(
+        self,
+        function: Callable[..., Any],
+        blocks: Sequence[RowBlock],
+        shared: tuple[Any, ...],
+    ) -> Iterator[Any]:
+        """Yield function(block, *shared) of every block, in their order."""
 
-def in_turn(function: Callable[[RowBlock], Any], blocks: Sequence[RowBlock]) -> Iterator[Any]:
-    """Yield the results of one block after the other."""
-    return map(function, blocks)
+    def total(
+        self,
+        function: Callable[..., Any],
+        blocks: Sequence[RowBlock],
+        shared: tuple[Any, ...],
+    ) -> Any:
+        """Return the sum of the results, added in an order that depends on the table alone."""
+        return reduce(add, self.results(function, blocks, shared))
 
 
 @frozen
-class Threads:
-    """Blocks in several threads at once; results come in the order of the blocks."""
+class InTurn(Executor):
+    """One block after the other."""
+
+    def results(
+        self,
+        function: Callable[..., Any],
+        blocks: Sequence[RowBlock],
+        shared: tuple[Any, ...],
+    ) -> Iterator[Any]:
+        for block in blocks:
+            yield function(block, *shared)
+
+
+@frozen
+class Threads(Executor):
+    """Blocks in several threads at once, BLAS with one thread in each.
+
+    At most two blocks for each thread are in memory.
+    """
 
     n_jobs: int
 
-    def __call__(
+    def results(
         self,
-        function: Callable[[RowBlock], Any],
+        function: Callable[..., Any],
         blocks: Sequence[RowBlock],
+        shared: tuple[Any, ...],
     ) -> Iterator[Any]:
-        """Yield the results, with at most two blocks for each thread in memory."""
         width = 2 * self.n_jobs
-        with ThreadPoolExecutor(self.n_jobs) as pool:
+        with one_thread(), ThreadPoolExecutor(self.n_jobs) as pool:
             for start in range(0, len(blocks), width):
-                yield from pool.map(function, blocks[start : start + width])
+                some = blocks[start : start + width]
+                yield from pool.map(partial(_applied, function, shared), some)
 
 
 @frozen
@@ -89,7 +124,7 @@ class BlockTable:
     n_columns : int
     names : tuple of str, optional
         Names of the columns.
-    executor : callable
+    executor : Executor
         How the blocks are worked on; by default one after the other.
 
     See Also
@@ -112,7 +147,7 @@ class BlockTable:
     blocks: tuple[RowBlock, ...]
     n_columns: int
     names: tuple[str, ...] | None = None
-    executor: Executor = in_turn
+    executor: Executor = InTurn()
 
     @staticmethod
     def of(source: Any, rows: int | None = None, n_jobs: int | None = None) -> BlockTable:
@@ -135,7 +170,7 @@ class BlockTable:
         """
         if rows is not None and rows < 1:
             raise ValueError(f"rows must be a whole number >= 1 or None, got {rows!r}.")
-        executor: Executor = in_turn
+        executor: Executor = InTurn()
         if n_jobs is not None and n_jobs != 1:
             if n_jobs < 1:
                 raise ValueError(f"n_jobs must be a whole number >= 1 or None, got {n_jobs!r}.")
@@ -166,8 +201,12 @@ class BlockTable:
 
     def reduce(self, function: Callable[..., Any], *shared: Any) -> Any:
         """Return the sum over blocks of function(block, *shared), added in their order."""
-        results = self.executor(partial(_applied, function, shared), self.blocks)
-        return reduce(add, results)
+        return self.executor.total(function, self.blocks, shared)
+
+    def weighted(self, weights: Array) -> BlockTable:
+        """Return the same table with weights of rows."""
+        blocks = [replace(block, weights=weights[block.rows]) for block in self.blocks]
+        return replace(self, blocks=tuple(blocks))
 
     def map(self, function: Callable[[Any], Any], n_columns: int) -> BlockTable:
         """Return the table of a function of each block, computed when a block is read."""
@@ -180,11 +219,8 @@ class BlockTable:
     def sample(self, n_rows: int) -> Any:
         """Return at most so many rows, evenly spaced over the table, in memory."""
         step = max(-(-self.shape[0] // n_rows), 1)
-        parts = []
-        for block in self.blocks:
-            first = -block.first % step
-            if first < block.length:
-                parts.append(block.load()[first::step])
+        found = self.executor.results(_every, self.blocks, (step,))
+        parts = [part for part in found if part.shape[0]]
         if all(map(is_sparse, parts)):
             return scipy.sparse.csr_array(scipy.sparse.vstack(parts))
         return np.concatenate([_dense(part) for part in parts])
@@ -209,6 +245,11 @@ class BlockTable:
 
 def _applied(function: Callable[..., Any], shared: tuple[Any, ...], block: RowBlock) -> Any:
     return function(block, *shared)
+
+
+def _every(block: RowBlock, step: int) -> Any:
+    """Return those rows of a block whose places in the table are multiples of a step."""
+    return block.load()[-block.first % step :: step]
 
 
 def _mapped(function: Callable[[Any], Any], block: RowBlock) -> Any:
@@ -240,7 +281,7 @@ def _opened_file(path: Path, rows: int | None) -> BlockTable:
     if path.suffix == ".npz":
         return _cut(scipy.sparse.csr_array(scipy.sparse.load_npz(path)), rows)
     if path.suffix in (".parquet", ".pq"):
-        parquet = optional("pyarrow.parquet", "Parquet files", "cli")
+        parquet = optional("pyarrow.parquet", "Parquet files", install_hint("cli"))
         return _row_groups(path, parquet.ParquetFile(path))
     raise ValueError(f"{path} is no .npy, .npz or .parquet file; load it, and give arrays.")
 
@@ -300,7 +341,7 @@ def _read_npy(path: Path, start: int, stop: int) -> Array:
 
 
 def _read_group(path: Path, k: int) -> Array:
-    parquet = optional("pyarrow.parquet", "Parquet files", "cli")
+    parquet = optional("pyarrow.parquet", "Parquet files", install_hint("cli"))
     group = parquet.ParquetFile(path).read_row_group(k)
     columns = [np.asarray(column.to_numpy(), np.float64) for column in group.columns]
     return np.column_stack(columns)

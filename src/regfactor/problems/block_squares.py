@@ -44,12 +44,12 @@ class ColumnStatistics:
     empty_rows: int
 
     @staticmethod
-    def of_block(block: RowBlock, weights: Array | None) -> ColumnStatistics:
+    def of_block(block: RowBlock) -> ColumnStatistics:
         """Return the statistics of one block; raise for an infinite entry."""
         rows = _entries(block.load())
         w = np.ones(len(rows.x))
-        if weights is not None:
-            w = weights[block.rows][rows.pattern.rows]
+        if block.weights is not None:
+            w = block.weights[rows.pattern.rows]
         width = rows.pattern.shape[1]
         columns = rows.pattern.indices
         if not np.isfinite(rows.x).all():
@@ -119,7 +119,6 @@ class BlockTerms:
     b: Array
     unit: Array
     alpha: float
-    weights: Array | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,8 +171,8 @@ def sums_of_block(block: RowBlock, terms: BlockTerms) -> BlockSums:
     """Return the sums of one block."""
     X = block.load()
     weights = np.ones(block.length)
-    if terms.weights is not None:
-        weights = terms.weights[block.rows]
+    if block.weights is not None:
+        weights = block.weights
     if is_sparse(X) or np.isnan(X).any():
         return _sums_of_entries(_entries(X), weights, terms)
     return _sums_of_complete(X / terms.unit - terms.b, weights, terms)
@@ -279,7 +278,7 @@ class BlockSquares(Problem[BlockPoint]):
     center: Array  # offsets of Z = 0
     count: Array  # weights of the observed entries of each column
     alpha: float
-    weights: Array | None = None
+    total: float  # weight of all rows
     fit_intercept: bool = True
     solvers = ("regfactor.solvers.block_sweeps:BlockSweeps",)
 
@@ -290,7 +289,7 @@ class BlockSquares(Problem[BlockPoint]):
 
     def sums(self, C: Array, b: Array) -> BlockSums:
         """Return the sums of one pass over the table."""
-        terms = BlockTerms(C, b, self.unit, self.alpha, self.weights)
+        terms = BlockTerms(C, b, self.unit, self.alpha)
         sums: BlockSums = self.table.reduce(sums_of_block, terms)
         return sums
 
@@ -302,10 +301,7 @@ class BlockSquares(Problem[BlockPoint]):
     @cached_property
     def density(self) -> float:
         """The share of the table that is observed, by weight."""
-        total = float(self.table.shape[0])
-        if self.weights is not None:
-            total = float(self.weights.sum())
-        return float(self.count.sum()) / (total * len(self.count))
+        return float(self.count.sum()) / (self.total * len(self.count))
 
     def alpha_max(self) -> float:
         """Return the strength from which on Z = 0 is optimal."""

@@ -38,10 +38,12 @@ def read_blocks(
 ) -> BlockInputs:
     """Return the problem of a table of blocks, after one pass over it."""
     _check_parameters(model, entry_weight)
-    weights = None
-    if sample_weight is not None:
-        weights = row_weights(np.empty((table.shape[0], 0)), sample_weight)
-    found: ColumnStatistics = table.reduce(ColumnStatistics.of_block, weights)
+    total = float(table.shape[0])
+    weights = row_weights(np.empty((table.shape[0], 0)), sample_weight)
+    if weights is not None:
+        total = float(weights.sum())
+        table = table.weighted(weights)
+    found: ColumnStatistics = table.reduce(ColumnStatistics.of_block)
     if not found.entries:
         raise ValueError("The table has no observed entry.")
     if found.empty_rows:
@@ -67,7 +69,7 @@ def read_blocks(
         center,
         found.count,
         _strength(model, table),
-        weights,
+        total,
         model.fit_intercept,
     )
     return BlockInputs(table, problem, names)

@@ -172,7 +172,8 @@ class Batch:
 
     def sums(self, terms: BlockTerms) -> BlockSums:
         """Return the sums of the batch."""
-        return sums_of_block(RowBlock(0, self.table.shape[0], self._read), terms)
+        block = RowBlock(0, self.table.shape[0], self._read, self.weights)
+        return sums_of_block(block, terms)
 
     def _read(self) -> Any:
         return self.table
@@ -251,12 +252,12 @@ def _with_batch(model: Any, memory: Memory, batch: Batch, alpha: float) -> Memor
     sizes = model._sizes.astype(np.float64)
     b = model._intercept.astype(np.float64)
     basis = CodeBasis.of(memory.Q, V, sizes, alpha)
-    sums = batch.sums(BlockTerms(basis.C, b, memory.unit, alpha, batch.weights))
+    sums = batch.sums(BlockTerms(basis.C, b, memory.unit, alpha))
     new = _new_directions(memory.Q, sums.gram, len(V), alpha)
     if len(new):
         memory = memory.with_directions(new)
         basis = CodeBasis.of(memory.Q, V, sizes, alpha)
-        sums = batch.sums(BlockTerms(basis.C, b, memory.unit, alpha, batch.weights))
+        sums = batch.sums(BlockTerms(basis.C, b, memory.unit, alpha))
     return memory.with_rows(sums, basis, b)
 
 
