@@ -1142,3 +1142,10 @@ def coverage(seeds, T=150, n=3, shrinkage=0.2, q=1, horizons=(1, 2, 5, 10)):
 def test_intervals_hold_what_they_promise(q, shrinkage):
     shares = coverage(range(200), q=q, shrinkage=shrinkage)
     assert (shares > 0.91).all() and (shares < 0.97).all(), shares
+
+
+def test_a_series_without_missing_values_is_complete_as_it_is():
+    X = np.random.default_rng(0).normal(size=(60, 2)).cumsum(axis=0)
+    model = RegularizedARMA(p=2, q=1).fit(X)
+    np.testing.assert_array_equal(model.complete(), X)
+    np.testing.assert_array_equal(model.complete_interval()[0], X)

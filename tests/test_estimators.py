@@ -18,7 +18,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import regfactor
-from catalogue import ESTIMATORS, EXEMPT, OF_TABLES, UNCHECKED
+from catalogue import ESTIMATORS, EXEMPT, N_WAY, OF_TABLES, UNCHECKED
 from regfactor import (
     ConvexSparseCoding,
     ConvexSubspace,
@@ -991,3 +991,40 @@ def test_words_are_no_truth_values(name):
         for p, v in model.get_params().items()
         if isinstance(v, bool) and p not in ("verbose", "debias")
     ]
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_columns_whose_squares_leave_the_range_of_numbers_are_refused(name, size):
+    """Also next to others, if they are too large; `SubspaceImputer` divides columns first."""
+    X = np.abs(np.random.default_rng(0).normal(size=(40, 4)))
+    y = np.repeat([0, 1], 20) if is_classifier(ESTIMATORS[name]) else X[:, 0]
+    tables = [X * size]
+    if size > 1:
+        tables.append(X * [1.0, size, 1.0, 1.0])
+    for table_ in tables:
+        if name in N_WAY:
+            table_ = table_.reshape(10, 4, 4)
+        model = clone(ESTIMATORS[name])
+        if name == "SubspaceImputer":
+            assert np.isfinite(model.fit(table_).complete(table_)).all()
+            continue
+        with pytest.raises(ValueError, match=r"Column \S+ of X holds values of size.*scale it"):
+            model.fit(table_, y)
+        assert not [attribute for attribute in vars(model) if attribute.endswith("_")]
+
+
+@pytest.mark.parametrize("name", [n for n, m in ESTIMATORS.items() if is_regressor(m)])
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_targets_whose_squares_leave_the_range_of_numbers_are_refused(name, size):
+    X = np.abs(np.random.default_rng(0).normal(size=(40, 4)))
+    with pytest.raises(ValueError, match="holds values of size.*scale it"):
+        clone(ESTIMATORS[name]).fit(X, X[:, 0] * size)
+
+
+@pytest.mark.parametrize("name", [n for n, m in ESTIMATORS.items() if is_classifier(m)])
+def test_lists_are_no_labels(name):
+    y = np.empty(40, dtype=object)
+    y[:] = [[0, 1]] * 40
+    with pytest.raises(ValueError, match=r"y holds \[0, 1\]: give one label"):
+        clone(ESTIMATORS[name]).fit(np.random.default_rng(0).normal(size=(40, 4)), y)

@@ -128,7 +128,7 @@ MESSAGES = {
     ),
     "large": (
         lambda: KernelSubspace().fit(1e200 * X),
-        "gamma='scale' gives no finite width: the entries are too large",
+        "Column 0 of X holds values of size",
     ),
     "widths": (
         lambda: kernels.Gaussian(1.0).gram(X, X[:, :2]),

@@ -785,3 +785,11 @@ def test_counts_are_classified_by_their_divergence():
     np.testing.assert_allclose(model.cluster_centers_, rates, atol=0.6)
     with pytest.raises(ValueError, match="real numbers"):
         model.fit(X - 1, y)
+
+
+def test_probabilities_have_no_unit():
+    X = rng(0).normal(size=(40, 3))
+    y = np.where(np.arange(40) < 12, np.arange(40) % 2, -1)
+    unit = 2.0**400  # whose fourth power is infinite
+    plain = ReverseClassifier().fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(ReverseClassifier().fit(X * unit, y).predict_proba(X * unit), plain)

@@ -486,3 +486,12 @@ def test_kernel_ridge_agrees_on_complete_labels():
     np.testing.assert_allclose(
         model.predict(X), ridge.predict(X - X.mean(axis=0)) + y.mean(), atol=1e-9
     )
+
+
+@every_model
+@pytest.mark.parametrize("unit", [2.0**-100, 2.0**100])
+def test_inputs_and_targets_have_no_unit(model, unit):
+    X, _, seen = draw()
+    plain = clone(model).fit(X, seen)
+    scaled = clone(model).fit(unit * X, unit * seen)
+    np.testing.assert_allclose(scaled.predict(unit * X) / unit, plain.predict(X), rtol=1e-6)

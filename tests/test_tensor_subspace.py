@@ -305,3 +305,8 @@ def test_samples_of_another_shape_are_refused():
         model.transform(np.ones((2, 4, 5)))
     with pytest.raises(ValueError, match="3 or more modes"):
         model.complete(np.ones((5, 4)))
+
+
+def test_a_strength_whose_square_vanishes_is_refused():
+    with pytest.raises(ValueError, match="alpha=1e-300 is too small"):
+        TensorSubspace(alpha=1e-300).fit(small())

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.stats
 
 from regfactor.core.params import Array, as_floats
-from regfactor.fitting.conformal import check_level
+from regfactor.fitting.parameters import check_level
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from regfactor.core.params import frozen, optional
+from regfactor.fitting.parameters import require_at_least
 from regfactor.series.forecaster import AutoForecaster
 from regfactor.series.known_inputs import listed
-from regfactor.series.reading import require_at_least
 from regfactor.series.times import LongLayout
 
 NAME = "AutoForecaster"

@@ -10,7 +10,7 @@ import numpy as np
 from regfactor.clusters.transformations import Elementwise, Identity, Logarithm, SquareRoot
 from regfactor.core.params import SMALLEST_NORMAL, Array, frozen
 from regfactor.fitting.columns import Codec, Kind, Number, OneHotCodec, as_table
-from regfactor.fitting.inputs import as_float_table, check_sizes, validated
+from regfactor.fitting.inputs import as_float_table, validated
 from regfactor.fitting.schema import Schema, refuse_prose
 from regfactor.losses import Squared
 
@@ -100,8 +100,8 @@ class Encoding:
                 ensure_min_samples=2 if reset else 1,
                 dtype=np.float64,
                 reset=reset,
+                every_column=True,
             )
-            check_sizes(X, getattr(estimator, "feature_names_in_", None), reset)
             return np.asarray(X)
         return np.asarray(as_float_table(estimator, X, self.schema, reset))
 

@@ -134,7 +134,7 @@ class Estimator(BaseEstimator, abc.ABC):
 
     def _record(self, solution: Solution[Any]) -> None:
         """Set what every run reports, and warn if it did not converge."""
-        self.objective_ = solution.objective
+        self.objective_ = float(solution.objective)
         self.status_ = solution.status
         self.solver_ = solution.solver
         self.n_iter_ = solution.n_iter
@@ -142,19 +142,19 @@ class Estimator(BaseEstimator, abc.ABC):
         self._certificate = None
         if solution.bound > -np.inf:
             self._certificate = Certificate(
-                solution.objective,
-                solution.bound,
+                self.objective_,
+                float(solution.bound),
                 solution.rigorous,
                 solution.floor,
             )
+        if solution.status.converged:
+            return
         complaint = self._complaint(solution)
         if complaint is not None:
             warn(f"{type(self).__name__} {complaint}", ConvergenceWarning)
 
     def _complaint(self, solution: Solution[Any]) -> str | None:
-        """Return what went wrong in a run, and the remedy; None if it ended well."""
-        if solution.status.converged:
-            return None
+        """Return what went wrong in a run that did not converge, and the remedy, or None."""
         return f"did not converge: {solution.status.message}.{self._distance(solution)}"
 
     def _distance(self, solution: Solution[Any]) -> str:

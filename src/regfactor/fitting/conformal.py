@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import betaincinv
 
-from regfactor.core.params import Array, is_number
+from regfactor.core.params import Array
+from regfactor.fitting.parameters import check_level
 
 BLOCK_ELEMENTS = 4_000_000  # numbers that are held at once
 ROUNDING = 1e-9  # by which (n + 1) level may exceed a whole number that it equals
@@ -375,9 +376,3 @@ def _row_quantiles(values: Array, needed: float, weights: Array | None) -> Array
     place = (np.cumsum(weights[order], axis=1) < needed).sum(axis=1)
     found = np.take_along_axis(order, place[:, None], axis=1)
     return np.take_along_axis(values, found, axis=1)[:, 0]
-
-
-def check_level(level: float) -> None:
-    """Raise unless a level is a number between 0 and 1."""
-    if not (is_number(level) and 0 < level < 1):
-        raise ValueError(f"level must lie between 0 and 1, such as 0.9; got {level!r}.")

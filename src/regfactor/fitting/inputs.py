@@ -101,13 +101,17 @@ def as_float_table(estimator: Any, X: Any, schema: Schema | None, reset: bool) -
         encoded = schema.encode(X)
         check_sizes(encoded, schema.feature_names, reset)
         return encoded
-    X = validated(estimator, X, accept_sparse="csr", ensure_all_finite="allow-nan", reset=reset)
+    X = validated(
+        estimator,
+        X,
+        accept_sparse="csr",
+        ensure_all_finite="allow-nan",
+        reset=reset,
+        every_column=True,
+    )
     if is_sparse(X):
-        X = _observed(X, estimator.sparse_zeros)
-    else:
-        X = np.asarray(X)
-    check_sizes(X, getattr(estimator, "feature_names_in_", None), reset)
-    return X
+        return _observed(X, estimator.sparse_zeros)
+    return np.asarray(X)
 
 
 def _observed(X: Any, zeros: str) -> Any:
@@ -120,11 +124,23 @@ def _observed(X: Any, zeros: str) -> Any:
     return X
 
 
-def check_sizes(X: Any, names: Sequence[Any] | None, fitting: bool) -> None:
-    """Raise for columns too large or small to be squared; warn of those far from zero in a fit."""
+def check_sizes(
+    X: Any,
+    names: Sequence[Any] | None,
+    fitting: bool,
+    every_column: bool = True,
+    table: str = "X",
+) -> None:
+    """Raise for columns too large or small to be squared; warn of those far from zero in a fit.
+
+    Without `every_column`, as where columns are not divided by their deviations, small columns are
+    legal next to one that is not.
+    """
+    if not X.shape[0]:
+        return
     if is_sparse(X):
-        high = X.max(axis=0).toarray().ravel()
-        low = X.min(axis=0).toarray().ravel()
+        high = X.nanmax(axis=0).toarray().ravel()
+        low = X.nanmin(axis=0).toarray().ravel()
     else:
         high = np.fmax.reduce(X, axis=0, initial=-np.inf)
         low = np.fmin.reduce(X, axis=0, initial=np.inf)
@@ -132,13 +148,14 @@ def check_sizes(X: Any, names: Sequence[Any] | None, fitting: bool) -> None:
     sizes[low > high] = 0  # of a column without an observed entry
     bytes_ = X.dtype.itemsize
     illegal = sizes > LARGEST[bytes_]
-    if fitting:  # new rows may be small in a column that is not
-        illegal |= (sizes > 0) & (sizes < SMALLEST[bytes_])
+    small = (sizes > 0) & (sizes < SMALLEST[bytes_])
+    if fitting and (every_column or sizes.max() < SMALLEST[bytes_]):
+        illegal |= small  # new rows may be small in a column that is not
     if illegal.any():
         j = int(illegal.argmax())
         raise ValueError(
-            f"Column {_name(names, j)!r} of X holds values of size {sizes[j]:.3g}, whose squares "
-            f"{X.dtype} cannot hold; scale it, for instance by its standard deviation.",
+            f"Column {_name(names, j)!r} of {table} holds values of size {sizes[j]:.3g}, whose "
+            f"squares {X.dtype} cannot hold; scale it, for instance by its standard deviation.",
         )
     if not fitting or bytes_ < 8:
         return
@@ -148,8 +165,8 @@ def check_sizes(X: Any, names: Sequence[Any] | None, fitting: bool) -> None:
     if far.any():
         j = int(far.argmax())
         warn(
-            f"Column {_name(names, j)!r} of X varies by {spread[j]:.2g} around {high[j]:.2g}, "
-            "which loses precision to cancellation; subtract its mean first.",
+            f"Column {_name(names, j)!r} of {table} varies by {spread[j]:.2g} around "
+            f"{high[j]:.2g}, which loses precision to cancellation; subtract its mean first.",
         )
 
 
@@ -353,12 +370,14 @@ def validated(
     *tables: Any,
     remedy: str = COMPLETE,
     dtype: Any = FLOATS,
+    every_column: bool = False,
     **options: Any,
 ) -> Any:
     """Return tables as scikit-learn's `validate_data` does, without duplicates in sparse ones.
 
-    An error names the column that holds a word or a date, and a remedy for missing entries; masked
-    entries are missing.
+    An error names the column that holds a word or a date, or numbers too large or small to be
+    squared (`every_column` as in `check_sizes`), and a remedy for missing entries; masked entries
+    are missing.
     """
     named = dict(zip("Xy", tables, strict=False))
     for name, table in named.items():
@@ -384,10 +403,14 @@ def validated(
                 refuse_words(table, name)
         raise
     if not isinstance(found, tuple):
-        return summed(found) if is_sparse(found) else found
+        found = (found,)
     X, *rest = found
     if is_sparse(X):
         X = summed(X)
+    names = getattr(estimator, "feature_names_in_", None)
+    check_sizes(X, names, options.get("reset", True), every_column)
+    if not rest:
+        return X
     return (X, *rest)
 
 

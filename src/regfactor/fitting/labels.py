@@ -16,6 +16,7 @@ REMEDY = (
     "Name the marker: unlabeled=-1, or unlabeled=float('nan') when -1 is a class "
     "(None counts as NaN)"
 )
+SEQUENCES = (list, tuple, set, dict, np.ndarray)
 COMPARABLE_KINDS = ("iuf", "US", "b")  # of numpy's types
 
 
@@ -162,6 +163,10 @@ def as_labels(y: Any) -> Array:
             "Complex data not supported: y holds complex numbers. Name the classes by strings or "
             "whole numbers.",
         )
+    if array.dtype == object:
+        several = next((cell for cell in array.flat if isinstance(cell, SEQUENCES)), None)
+        if several is not None:
+            raise ValueError(f"y holds {several!r}: give one label or target for each row.")
     if array.ndim == 2 and array.shape[1] == 1:
         return array[:, 0]
     return array

@@ -23,7 +23,7 @@ from sklearn.utils._param_validation import (
     make_constraint,
 )
 
-from regfactor.core.params import nearest
+from regfactor.core.params import is_number, nearest
 
 T = TypeVar("T")
 
@@ -137,3 +137,15 @@ def _subclasses(part: Any) -> Iterator[Any]:
         if own.__module__.startswith("regfactor."):
             yield own
             yield from _subclasses(own)
+
+
+def require_at_least(name: str, value: object, least: int) -> None:
+    """Raise unless a value is a whole number that is large enough."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}.")
+
+
+def check_level(level: object) -> None:
+    """Raise unless a level is a number between 0 and 1."""
+    if not (is_number(level) and 0 < level < 1):
+        raise ValueError(f"level must lie between 0 and 1, such as 0.9; got {level!r}.")

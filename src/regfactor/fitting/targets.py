@@ -39,9 +39,11 @@ class Targets:
         Y = as_targets(y)
         check_consistent_length(X, Y)
         table = Y.reshape(len(Y), -1).astype(np.float64)
+        names = _column_names(y, table.shape[1])
+        _check_sizes(table, names)
         return Targets(
             table,
-            _column_names(y, table.shape[1]),
+            names,
             np.asarray(y).shape,
             Y.dtype,
         )
@@ -61,21 +63,22 @@ class Targets:
                 "least one value, or leave the column out."
             )
 
-    def check_sizes(self) -> None:
-        """Raise, naming the column, for targets too large or small to be squared."""
-        sizes = np.nanmax(np.abs(self.table), axis=0)
-        illegal = (sizes > LARGEST[8]) | ((sizes > 0) & (sizes < SMALLEST[8]))
-        if illegal.any():
-            j = int(illegal.argmax())
-            raise ValueError(
-                f"Target column {self.names[j]} holds values of size {sizes[j]:.3g}, whose squares "
-                "float64 cannot hold; scale it, for instance by its standard deviation."
-            )
-
     def completed(self, predicted: Array, dtype: Any) -> Array:
         """Return y with predicted targets in place of missing ones, at least of this precision."""
         table = np.where(np.isnan(self.table), predicted, self.table)
         return table.astype(np.result_type(self.dtype, dtype)).reshape(self.shape)
+
+
+def _check_sizes(table: Array, names: list[str]) -> None:
+    """Raise, naming the column, for targets too large or small to be squared."""
+    sizes = np.fmax.reduce(np.abs(table), axis=0, initial=0.0)
+    illegal = (sizes > LARGEST[8]) | ((sizes > 0) & (sizes < SMALLEST[8]))
+    if illegal.any():
+        j = int(illegal.argmax())
+        raise ValueError(
+            f"Target column {names[j]} holds values of size {sizes[j]:.3g}, whose squares float64 "
+            "cannot hold; scale it, for instance by its standard deviation."
+        )
 
 
 def _column_names(y: Any, count: int) -> list[str]:

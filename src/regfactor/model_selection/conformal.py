@@ -20,7 +20,6 @@ from sklearn.utils.validation import _check_method_params, check_consistent_leng
 from regfactor.core.params import Array, frozen, warn
 from regfactor.fitting.conformal import (
     PredictionInterval,
-    check_level,
     labels_needed,
     too_few_labels_message,
 )
@@ -31,6 +30,7 @@ from regfactor.fitting.parameters import (
     COUNT,
     FINITE_NON_NEGATIVE,
     NumberInterval,
+    check_level,
     check_parameters,
     parametrized,
 )

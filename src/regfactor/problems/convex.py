@@ -60,6 +60,14 @@ MAX_REPAIR_ROUNDS = 20  # of a dual point under constraints of both its rows and
 REPAIR_ROUNDING = 64  # rounding errors that may be left at their end
 
 
+def alpha_too_small(alpha: float) -> str:
+    """Return the error of a strength whose square cannot be represented."""
+    return (
+        f"alpha={alpha!r} is too small: its square cannot be held in float64. Use at least "
+        f"{SMALLEST_ALPHA:g}, or scale the data up."
+    )
+
+
 @dataclass(frozen=True)
 class Bound:
     """A lower bound of the optimum; not rigorous if it rests on an iterative singular value."""
@@ -136,10 +144,7 @@ class Convex(Problem[FactorPoint]):
             raise ValueError(f"alpha must be a positive finite number, got {self.alpha!r}.")
         closed_form = self.data.quadratic and self.data.complete
         if self.alpha < SMALLEST_ALPHA and not closed_form:
-            raise ValueError(
-                f"alpha={self.alpha!r} is too small: its square cannot be held in float64. Use at "
-                f"least {SMALLEST_ALPHA:g}, or scale the data up.",
-            )
+            raise ValueError(alpha_too_small(self.alpha))
         if self.design is not None and self.design.D.shape[0] != self.data.shape[0]:
             raise ValueError(
                 f"The design has {self.design.D.shape[0]} rows, the data {self.data.shape[0]}.",

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.stats import norm
 
 from regfactor.core.params import Array, frozen, optional
+from regfactor.fitting.parameters import check_level, require_at_least
 from regfactor.series.any_forecaster import (
     OriginForecast,
     PastRows,
@@ -17,7 +18,6 @@ from regfactor.series.any_forecaster import (
     forecast_at,
     take_rows,
 )
-from regfactor.series.reading import check_level, require_at_least
 from regfactor.series.regular_times import is_dates
 from regfactor.series.shapes import SeriesRows
 from regfactor.series.times import Times

@@ -17,7 +17,13 @@ from regfactor.core.loop import Solution
 from regfactor.core.params import Array, frozen
 from regfactor.fitting.base import Choice, Estimator, Run
 from regfactor.fitting.explanation import Explanation, MemberReport
-from regfactor.fitting.parameters import COUNT, NON_NEGATIVE, parametrized
+from regfactor.fitting.parameters import (
+    COUNT,
+    NON_NEGATIVE,
+    check_level,
+    parametrized,
+    require_at_least,
+)
 from regfactor.series.backtest import Backtest, backtest
 from regfactor.series.bank import SeriesTable, Units, further_waves
 from regfactor.series.calendar_features import Calendar
@@ -26,10 +32,9 @@ from regfactor.series.forecast_components import ForecastComponents, level_of
 from regfactor.series.gap_filling import filled_gaps, hidden_cell_factors
 from regfactor.series.known_inputs import KnownInputs
 from regfactor.series.pooled_forecast import ForecastPool, PooledForecast
-from regfactor.series.reading import as_series, check_level, require_at_least
 from regfactor.series.rolling_origins import RollingOrigins, default_horizon
 from regfactor.series.season_evidence import best_season, log_gains, longer_season, season_gains
-from regfactor.series.shapes import SeriesRows
+from regfactor.series.shapes import SeriesRows, as_series
 from regfactor.series.spikes import without_spikes
 from regfactor.series.times import Times
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.core.params import frozen, optional
+from regfactor.core.params import Array, frozen, optional
+from regfactor.fitting.inputs import refuse_words, validated
 from regfactor.series.regular_times import checked_index
 from regfactor.series.times import LongLayout, Times
 
@@ -68,6 +69,29 @@ class SeriesRows:
             )
         times = Times(**{**self.times.__dict__, "names": names})
         return SeriesRows(self.table.reindex(columns=names), times)
+
+
+def as_series(estimator: Any, X: Any, reset: bool) -> Array:
+    """Return series as a float array, NaN at missing entries; a single one may be a vector."""
+    if np.ndim(X) == 1:
+        if not reset and estimator.n_features_in_ > 1:
+            raise ValueError(
+                f"X has one dimension, but the model has {estimator.n_features_in_} series: give a "
+                "table with a row for each time, also if there is only one, as S[:1] or "
+                "S.iloc[:1] instead of S[0] or S.iloc[0]."
+            )
+        if hasattr(X, "to_frame"):
+            X = X.to_frame()
+        elif np.size(X):
+            X = np.reshape(X, (-1, 1))
+    if not isinstance(X, np.ndarray) or X.dtype.kind not in "biuf":
+        remedy = "leave it out"
+        if hasattr(X, "iloc"):
+            remedy = "set it as the index, X.set_index({column!r})"
+        refuse_words(X, remedy=f"If it holds the times of the rows, {remedy}; if not, correct it.")
+    return np.asarray(
+        validated(estimator, X, ensure_all_finite="allow-nan", reset=reset, every_column=True)
+    )
 
 
 def _from_pandas(X: Any) -> SeriesRows:

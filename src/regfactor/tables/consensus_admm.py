@@ -21,6 +21,7 @@ from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem, frozen
 from regfactor.losses import Loss
 from regfactor.problems.base import Problem
+from regfactor.problems.convex import SMALLEST_ALPHA, alpha_too_small
 from regfactor.solvers.base import Solver
 
 FLOOR_SHARE = 1e-3  # of the objective at zero, the smallest scale of a gap
@@ -94,6 +95,8 @@ class OverlappedTrace(Problem[TuckerPoint]):
                 f"Arrays are fitted under losses of the residual, which {self.loss} is not. Use "
                 "'squared' or 'huber'."
             )
+        if self.alpha < SMALLEST_ALPHA:
+            raise ValueError(alpha_too_small(self.alpha))
 
     @property
     def observed(self) -> Array:

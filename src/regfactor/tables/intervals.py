@@ -21,7 +21,7 @@ from regfactor.fitting.columns import (
     StepCodec,
     as_table,
 )
-from regfactor.fitting.conformal import PredictionInterval, check_level, conformal_quantile
+from regfactor.fitting.conformal import PredictionInterval, conformal_quantile
 from regfactor.fitting.factor_estimator import FactorEstimator, TableInputs
 from regfactor.fitting.inputs import as_float_table, filled
 from regfactor.fitting.known import NOTHING, Known, Rows
@@ -32,6 +32,7 @@ from regfactor.fitting.leverage import (
     places_of,
     values_at,
 )
+from regfactor.fitting.parameters import check_level
 from regfactor.fitting.selection import COMPARED_FIT_TOL, deviations
 from regfactor.fitting.side_by_side import with_missing_as_nan
 from regfactor.losses import Censored

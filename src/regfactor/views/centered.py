@@ -170,10 +170,6 @@ def degrees(total: float) -> float:
 
 def deviations(squares: Array, total: float) -> Array:
     """Return deviations from sums of squares over rows of this total weight."""
-    if not np.isfinite(squares).all():
-        raise ValueError(
-            "A column has numbers so large that their squares overflow; divide it by its size."
-        )
     return np.sqrt(squares / degrees(total))
 
 

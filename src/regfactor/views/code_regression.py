@@ -12,7 +12,8 @@ import numpy as np
 import scipy.linalg
 
 from regfactor.core.params import Array, frozen
-from regfactor.fitting.conformal import PredictionInterval, check_level, conformal_quantile
+from regfactor.fitting.conformal import PredictionInterval, conformal_quantile
+from regfactor.fitting.parameters import check_level
 from regfactor.fitting.scoring import Scoring
 from regfactor.fitting.side_by_side import ViewUnits
 from regfactor.losses import Loss

@@ -18,7 +18,12 @@ from regfactor.fitting.parameters import COUNT, NON_NEGATIVE, parametrized
 from regfactor.views.canonical_svd import CanonicalDirections, CanonicalPoint
 from regfactor.views.centered import degrees
 from regfactor.views.pair import Products, TablePair
-from regfactor.views.two_tables import TwoTableEstimator, are_float_tables, standardized
+from regfactor.views.two_tables import (
+    TwoTableEstimator,
+    are_float_tables,
+    check_table_sizes,
+    standardized,
+)
 
 
 @frozen
@@ -106,6 +111,8 @@ class CanonicalCorrelation(TwoTableEstimator):
         products = Products.of(tables, self.scale)
         if products is None:
             tables = self._read_tables(X, y, None)
+        elif products.any_constant():  # as are, in squares, columns of the smallest numbers
+            check_table_sizes(X, y)
         return CorrelationInputs(tables, products)
 
     def _state(self, inputs: CorrelationInputs) -> CanonicalDirections:

@@ -108,6 +108,10 @@ class Products:
         """Return whether any column varies, in X and in Y."""
         return bool(self.within_x.diagonal().any()), bool(self.within_y.diagonal().any())
 
+    def any_constant(self) -> bool:
+        """Return whether some column of X or Y does not vary."""
+        return not (self.within_x.diagonal().all() and self.within_y.diagonal().all())
+
     def cross(self, A: Array, B: Array) -> Array:
         """Return S'T of the scores S = XA and T = YB."""
         return A.T @ self.across @ B

@@ -8,7 +8,8 @@ import numpy as np
 
 from regfactor.core.params import EPS, Array, frozen
 from regfactor.fitting.complete_rows import MAX_RANK, SMALLEST_NOISE, RowCompletion
-from regfactor.fitting.conformal import PredictionInterval, check_level, conformal_quantile
+from regfactor.fitting.conformal import PredictionInterval, conformal_quantile
+from regfactor.fitting.parameters import check_level
 from regfactor.views.smoothers import (
     Directions,
     KernelFeatures,

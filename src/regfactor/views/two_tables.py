@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array, as_floats
 from regfactor.fitting.base import Estimator, Transformer
-from regfactor.fitting.inputs import row_weights, validated
+from regfactor.fitting.inputs import check_sizes, row_weights, validated
 from regfactor.views.pair import TablePair
 
 MISSING_REMEDY = (
@@ -57,6 +57,7 @@ class TwoTableEstimator(
     def _read_tables(self, X: Any, y: Any, sample_weight: Any) -> TablePair:
         """Return both tables, validated, without the rows of weight zero."""
         if sample_weight is None and are_float_tables(X, y) and _sums_are_finite(X, y):
+            check_table_sizes(X, y)
             return self._float_tables(X, y)
         X, y = validated(
             self,
@@ -67,6 +68,7 @@ class TwoTableEstimator(
             multi_output=True,
             y_numeric=True,
             ensure_min_samples=2,
+            every_column=True,
         )
         if is_sparse(y):
             raise ValueError("A sparse y is not supported: give y.toarray().")
@@ -77,6 +79,7 @@ class TwoTableEstimator(
         self._one_target = Y.ndim == 1
         if self._one_target:
             Y = Y[:, None]
+        check_sizes(Y, None, fitting=True, table="y")
         if weights is None:
             return TablePair(X, Y, None)
         counted = weights > 0
@@ -84,7 +87,14 @@ class TwoTableEstimator(
 
     def _read_incomplete(self, X: Any, y: Any, sample_weight: Any) -> TablePair:
         """Return both tables; targets that are NaN are missing."""
-        X = validated(self, X, remedy=MISSING_REMEDY, accept_sparse="csr", ensure_min_samples=2)
+        X = validated(
+            self,
+            X,
+            remedy=MISSING_REMEDY,
+            accept_sparse="csr",
+            ensure_min_samples=2,
+            every_column=True,
+        )
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but y is None.")
         Y = as_floats(y, "y").astype(X.dtype)
@@ -101,6 +111,7 @@ class TwoTableEstimator(
         if np.isnan(Y).all(axis=0).any():
             column = int(np.isnan(Y).all(axis=0).argmax())
             raise ValueError(f"Column {column} of y has no target: leave it out.")
+        check_sizes(Y, None, fitting=True, table="y")
         weights = row_weights(X, sample_weight)
         if weights is None:
             return TablePair(X, Y, None)
@@ -139,6 +150,12 @@ class TwoTableEstimator(
     @property
     def _n_features_out(self) -> int:
         return int(self.x_rotations_.shape[1])
+
+
+def check_table_sizes(X: Array, y: Array) -> None:
+    """Raise, naming the column, for numbers too large or small to be squared."""
+    check_sizes(X, None, fitting=True)
+    check_sizes(y, None, fitting=True, table="y")
 
 
 def are_float_tables(X: Any, y: Any) -> bool:

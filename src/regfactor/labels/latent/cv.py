@@ -195,7 +195,7 @@ class SNFRegressorCV(LatentRegressor):
 
     def _state(self, inputs: CandidateInputs) -> SNF:
         """Return the problem of the first setting, before labels choose one."""
-        Y = inputs.target_scale.transform(inputs.given)
+        Y = inputs.target_ranges.transform(inputs.given)
         random = np.random.RandomState(0)
         model = inputs.settings[0].model
         return model._problem(inputs.scaled_inputs, Y, inputs.samples, random)

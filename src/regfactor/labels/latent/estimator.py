@@ -12,9 +12,7 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     MultiOutputMixin,
     RegressorMixin,
-    clone,
 )
-from sklearn.preprocessing import FunctionTransformer, MinMaxScaler
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import RealNotInt, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -43,6 +41,7 @@ from regfactor.labels.latent.problem import (
     views_of,
     weighted_mean,
 )
+from regfactor.labels.latent.ranges import ColumnRanges
 from regfactor.labels.latent.ridge import Form, gaussian_form, polynomial_form
 from regfactor.solvers.base import Solver, solve_within
 
@@ -60,8 +59,8 @@ class LatentInputs:
     targets: Targets
     weights: Array
     counted: Array
-    input_scale: Any
-    target_scale: Any
+    input_ranges: ColumnRanges
+    target_ranges: ColumnRanges
     random: np.random.RandomState
 
     @property
@@ -81,7 +80,7 @@ class LatentInputs:
 
     def scaled(self, X: Array) -> Array:
         """Return inputs in the scale of the fit."""
-        return self.input_scale.transform(X.astype(np.float64))
+        return self.input_ranges.transform(X.astype(np.float64))
 
 
 class LatentRegressor(
@@ -147,7 +146,7 @@ class LatentRegressor(
         """
         check_is_fitted(self)
         Z = codes_of(X, self._n_features_out).astype(np.float64, copy=False)
-        inputs = self._input_scale.inverse_transform(self._models[0].inputs(Z))
+        inputs = self._input_ranges.inverse_transform(self._models[0].inputs(Z))
         return np.asarray(inputs, self.codes_.dtype)
 
     def predict(self, X: Any) -> Array:
@@ -177,19 +176,20 @@ class LatentRegressor(
             ensure_all_finite="allow-nan",
             reset=reset,
             ensure_min_samples=2 if reset else 1,
+            every_column=self.scale,
         )
         if is_sparse(X):
             return X.toarray()
         return X
 
     def _scaled(self, X: Array) -> Array:
-        return self._input_scale.transform(X.astype(np.float64))
+        return self._input_ranges.transform(X.astype(np.float64))
 
     def _predicted(self, codes: list[Array]) -> Array:
         """Return the mean of what the latent models predict from their latent rows."""
         predictions = []
         for model, Z in zip(self._models, codes, strict=True):
-            Y = self._target_scale.inverse_transform(model.predict(Z))
+            Y = self._target_ranges.inverse_transform(model.predict(Z))
             predictions.append(np.clip(Y, self._low, self._high))
         return np.mean(predictions, axis=0)
 
@@ -209,8 +209,8 @@ class LatentRegressor(
             targets,
             weights,
             counted,
-            fitted_scale(self.scale, X[counted].astype(np.float64)),
-            fitted_scale(self.scale, targets.table[counted]),
+            ColumnRanges.of(X[counted].astype(np.float64), self.scale),
+            ColumnRanges.of(targets.table[counted], self.scale),
             check_random_state(self.random_state),
         )
 
@@ -236,8 +236,8 @@ class LatentRegressor(
     ) -> Solution[LatentPoint]:
         self._models = self._latent_models(choice, solution, inputs)
         self._flat = inputs.targets.flat
-        self._input_scale = inputs.input_scale
-        self._target_scale = inputs.target_scale
+        self._input_ranges = inputs.input_ranges
+        self._target_ranges = inputs.target_ranges
         self._low, self._high = clipped_range(inputs.given, self.clip)
         codes = [_all_latent_rows(model, inputs) for model in self._models]
         self._n_features_out = codes[0].shape[1]
@@ -260,12 +260,6 @@ def _all_latent_rows(model: LatentModel, inputs: LatentInputs) -> Array:
     Z[counted] = model.Z
     Z[~counted] = model.place(inputs.scaled(inputs.X[~counted]))
     return Z
-
-
-def fitted_scale(scale: bool, table: Array) -> Any:
-    """Return a transformer to [-1, 1], or of nothing; it returns arrays under any configuration."""
-    kind = MinMaxScaler((-1, 1)) if scale else FunctionTransformer()
-    return clone(kind).set_output(transform="default").fit(table)
 
 
 def clipped_range(Y: Array, clip: float | None) -> tuple[Array, Array]:
@@ -428,7 +422,7 @@ class SNFRegressor(LatentRegressor):
         targets.check_given(counted)
 
     def _state(self, inputs: LatentInputs) -> SNF:
-        Y = inputs.target_scale.transform(inputs.given)
+        Y = inputs.target_ranges.transform(inputs.given)
         return self._problem(inputs.scaled_inputs, Y, inputs.samples, inputs.random)
 
     def _problem(

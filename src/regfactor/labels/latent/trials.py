@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import zip_longest
 from operator import attrgetter
-from typing import Any
 
 import numpy as np
 
 from regfactor.core.loop import Iterate, Limits
 from regfactor.core.params import SMALLEST_NORMAL, Array, frozen
-from regfactor.labels.latent.estimator import SNFRegressor, clipped_range, fitted_scale
+from regfactor.labels.latent.estimator import SNFRegressor, clipped_range
 from regfactor.labels.latent.placement import LatentModel
 from regfactor.labels.latent.problem import SNF, LatentPoint
+from regfactor.labels.latent.ranges import ColumnRanges
 from regfactor.labels.latent.settings import Setting
 from regfactor.solvers.base import solve_within
 
@@ -83,7 +83,7 @@ class Fold:
 
     problem: SNF
     start: LatentPoint
-    target_scale: Any
+    target_ranges: ColumnRanges
     low: Array
     high: Array
 
@@ -97,7 +97,7 @@ class Fold:
 
     def unscaled(self, scaled: Array) -> Array:
         """Return targets in their units, held near the range of the given ones."""
-        return np.clip(self.target_scale.inverse_transform(scaled), self.low, self.high)
+        return np.clip(self.target_ranges.inverse_transform(scaled), self.low, self.high)
 
 
 @frozen
@@ -251,7 +251,7 @@ class CrossValidation:
         """Return a fold; without held-out rows, of all targets."""
         Y = self.Y.copy()
         Y[held] = np.nan
-        scale = fitted_scale(self.scale, Y)
+        scale = ColumnRanges.of(Y, self.scale)
         random = np.random.RandomState(self.seed)
         problem = model._problem(self.X, scale.transform(Y), self.samples, random)
         return Fold(problem, problem.start(random), scale, *clipped_range(Y, self.clip))

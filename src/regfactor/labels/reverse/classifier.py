@@ -398,10 +398,11 @@ class ReverseClassifier(ClassifierMixin, Estimator):
         mean = float(np.average(own, weights=weights))
         if mean <= 0:
             return 1.0
-        variance = float(np.average(np.square(own - mean), weights=weights))
+        # of shares of the mean, whose squares do not overflow
+        variance = float(np.average(np.square(own / mean - 1), weights=weights))
         most = dimension / (2 * mean)
         if spread and variance > 0:
-            return min(mean / variance, most)
+            return min(1 / (mean * variance), most)
         return most
 
     def _publish(

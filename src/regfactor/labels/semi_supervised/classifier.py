@@ -19,19 +19,17 @@ from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.conformal import (
     adaptive_scores,
     adaptive_sets,
-    check_level,
     conformal_quantile,
     too_few_labels_message,
 )
 from regfactor.fitting.explanation import Explanation, MemberReport
 from regfactor.fitting.inputs import (
     check_outlying_entries,
-    check_sizes,
     validated,
     weights_of_all_rows,
 )
 from regfactor.fitting.labels import distinct_classes, encode_labels, labels_of_rows
-from regfactor.fitting.parameters import NON_NEGATIVE, NumberInterval, parametrized
+from regfactor.fitting.parameters import NON_NEGATIVE, NumberInterval, check_level, parametrized
 from regfactor.fitting.pool_estimator import PoolEstimator
 from regfactor.labels.semi_supervised.common_units import CommonUnitsMember
 from regfactor.labels.semi_supervised.coordinates import Coordinates
@@ -279,7 +277,7 @@ class SemiSupervisedClassifier(ClassifierMixin, PoolEstimator):
 
     def _as_inputs(self, X: Any, reset: bool) -> Any:
         """Return rows as floats, dense or CSR, NaN where entries are missing."""
-        X = validated(
+        return validated(
             self,
             X,
             accept_sparse="csr",
@@ -287,9 +285,8 @@ class SemiSupervisedClassifier(ClassifierMixin, PoolEstimator):
             ensure_min_samples=2 if reset else 1,
             dtype=np.float64,
             reset=reset,
+            every_column=True,
         )
-        check_sizes(X, getattr(self, "feature_names_in_", None), reset)
-        return X
 
     def _read_labels(self, X: Any, y: Any) -> tuple[Array, Array]:
         """Return the classes, and the shares of each class in each row's label."""

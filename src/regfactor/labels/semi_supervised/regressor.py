@@ -26,7 +26,6 @@ from regfactor.fitting.conformal import (
 from regfactor.fitting.explanation import Explanation, MemberReport
 from regfactor.fitting.inputs import (
     check_outlying_entries,
-    check_sizes,
     validated,
     weights_of_all_rows,
 )
@@ -220,7 +219,6 @@ class SemiSupervisedRegressor(MultiOutputMixin, RegressorMixin, PoolEstimator):
         check_outlying_entries(X, weights, getattr(self, "feature_names_in_", None))
         counted = weights > 0
         targets.check_given(counted)
-        targets.check_sizes()
         known = ~np.isnan(targets.table).all(axis=1)
         check_outlying_entries(targets.table, weights * known, targets.names, "y")
         _warn_of_targets(targets.table[counted])
@@ -233,8 +231,8 @@ class SemiSupervisedRegressor(MultiOutputMixin, RegressorMixin, PoolEstimator):
             accept_sparse="csr",
             ensure_all_finite="allow-nan",
             reset=reset,
+            every_column=True,
         )
-        check_sizes(X, getattr(self, "feature_names_in_", None), reset)
         if is_sparse(X) and X.shape[1] <= MAX_COLUMNS:
             return X.toarray()
         return X

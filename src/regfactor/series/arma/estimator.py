@@ -13,7 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.factors import FactorPoint
 from regfactor.core.loop import Solution, Status
-from regfactor.core.params import Array, UnsupportedProblem, frozen, warn
+from regfactor.core.params import (
+    Array,
+    UnsupportedProblem,
+    frozen,
+    warn,
+)
 from regfactor.fitting.base import Choice, Estimator, Run
 from regfactor.fitting.parameters import (
     AUTO,
@@ -23,7 +28,9 @@ from regfactor.fitting.parameters import (
     POSITIVE,
     RUN_CONSTRAINTS,
     NumberInterval,
+    check_level,
     parametrized,
+    require_at_least,
 )
 from regfactor.losses import LOSSES, Loss
 from regfactor.series.arma.missing_cells import CellPosterior, cell_posterior
@@ -49,8 +56,7 @@ from regfactor.series.calendar_features import Calendar
 from regfactor.series.forecast import Forecast
 from regfactor.series.known_inputs import NO_INPUTS, KnownInputs
 from regfactor.series.phase_means import promising_seasons
-from regfactor.series.reading import as_series, check_level, require_at_least
-from regfactor.series.shapes import SeriesRows
+from regfactor.series.shapes import SeriesRows, as_series
 from regfactor.series.times import Times
 
 ORDER = NumberInterval(Integral, 0, None, closed="left")
@@ -264,7 +270,8 @@ class RegularizedARMA(Estimator):
                 f"RegularizedARMA needs one smooth elementwise loss on the whole line, got {loss}. "
                 "Use 'squared', 'huber', 'smoothed_l1', 'poisson' or 'logistic'."
             )
-        if self._given("d", 0) and not loss.of_residual:
+        differenced = not isinstance(self.d, str) and self.d > 0
+        if differenced and not loss.of_residual:
             raise ValueError(f"Differences of a series are not in the domain of {loss}; use d=0.")
         given = SeriesRows.of(X)
         times = given.times
@@ -286,17 +293,12 @@ class RegularizedARMA(Estimator):
             U = self._known.values(exog, times.index, len(levels))
         return SeriesInputs(levels, U, times, loss)
 
-    def _given(self, name: str, otherwise: int) -> int:
-        """Return a parameter that is a number, or another number in place of "auto"."""
-        value = getattr(self, name)
-        return otherwise if isinstance(value, str) else int(value)
-
     def _state(self, inputs: SeriesInputs) -> ArmaProblem:
         """Return the problem of the given orders, or of the largest one that BIC may choose."""
         rows, n = inputs.levels.shape
         k = inputs.U.shape[1]
         lags = self.exog_lags if k else 0
-        d = self._given("d", 0)
+        d = 0 if isinstance(self.d, str) else int(self.d)
         if isinstance(self.p, str):
             p = largest_order(rows - d, n, (lags + 1) * k, lags)
         else:

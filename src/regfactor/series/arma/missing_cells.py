@@ -71,7 +71,7 @@ def cell_posterior(model: Varma, levels: Array, U: Array, sigma: Array) -> CellP
         later = np.flatnonzero(times + k < T)
         by_row[times[later] + k, :, later] = weight[:, series[later]].T
     by_row = by_row[first:]
-    effects = by_row.reshape(-1, len(times))
+    effects = by_row.reshape(len(by_row) * n, len(times))
     deviations = PRIOR_DEVIATIONS * np.maximum(np.nanstd(levels, axis=0), 1e-12)
     precision = effects.T @ effects + np.diag(1 / np.square(deviations[series]))
     factor = scipy.linalg.cho_factor(precision, lower=True)

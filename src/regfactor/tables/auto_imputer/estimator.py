@@ -14,10 +14,10 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from regfactor.core.loop import Solution
 from regfactor.core.params import Array, choose, frozen, require_count, warn
 from regfactor.fitting.base import Choice, Run, Transformer
-from regfactor.fitting.conformal import PredictionInterval, check_level
+from regfactor.fitting.conformal import PredictionInterval
 from regfactor.fitting.explanation import Explanation, MemberReport
 from regfactor.fitting.inputs import weights_of_all_rows
-from regfactor.fitting.parameters import NON_NEGATIVE, parametrized
+from regfactor.fitting.parameters import NON_NEGATIVE, check_level, parametrized
 from regfactor.fitting.pool_estimator import PoolEstimator
 from regfactor.tables.auto_imputer.bounds import read_bounds, truncated_draws, truncated_means
 from regfactor.tables.auto_imputer.calibration import (

@@ -9,7 +9,7 @@ import numpy as np
 
 from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array, frozen
-from regfactor.fitting.inputs import check_sizes, validated
+from regfactor.fitting.inputs import validated
 from regfactor.losses import Binomial, Logistic, Loss, NegativeBinomial, Poisson
 from regfactor.problems import Data
 from regfactor.tables.epca.count_blocks import CountBlocks, row_blocks
@@ -40,15 +40,14 @@ def takes_blocks(loss: Loss, offset: Any, table: Any) -> bool:
 
 def as_sparse_table(estimator: Any, X: Any, reset: bool) -> Any:
     """Return a sparse table as a CSR array of floats; raise for what is no such table."""
-    table = validated(
+    return validated(
         estimator,
         X,
         accept_sparse="csr",
         ensure_all_finite="allow-nan",
         reset=reset,
+        every_column=True,
     )
-    check_sizes(table, None, reset)
-    return table
 
 
 def dense_blocks(table: Any, offset: Array | None) -> Iterator[WeightedTable]:

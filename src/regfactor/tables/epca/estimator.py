@@ -19,7 +19,7 @@ from regfactor.core.params import Array, is_option, warn
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.calibrated_entries import EntryCalibration
 from regfactor.fitting.certificate import Certificate
-from regfactor.fitting.conformal import PredictionInterval, check_level
+from regfactor.fitting.conformal import PredictionInterval
 from regfactor.fitting.dispersion import common_theta
 from regfactor.fitting.factor_estimator import FactorTransformer
 from regfactor.fitting.inputs import (
@@ -33,7 +33,14 @@ from regfactor.fitting.inputs import (
     warn_of_empty,
     weigh_rows,
 )
-from regfactor.fitting.parameters import AUTO, COUNT, NON_NEGATIVE, RUN_CONSTRAINTS, parametrized
+from regfactor.fitting.parameters import (
+    AUTO,
+    COUNT,
+    NON_NEGATIVE,
+    RUN_CONSTRAINTS,
+    check_level,
+    parametrized,
+)
 from regfactor.fitting.selection import Selection
 from regfactor.fitting.side_by_side import with_missing_as_nan
 from regfactor.kernels import as_kernel, is_pairwise
