@@ -40,6 +40,7 @@ from regfactor.tables.consensus_admm import ConsensusAdmm, OverlappedTrace
 from regfactor.tables.epca.block_newton import BlockNewton
 from regfactor.tables.epca.count_blocks import BlockedFactored, CountBlocks
 from regfactor.tables.kernel_subspace import Eigenvectors, KernelComponents
+from regfactor.tables.normal_likelihood import LikelihoodAscent, NormalTable
 from regfactor.views.canonical_svd import CanonicalDirections, CanonicalSvd
 from regfactor.views.pair import TablePair
 from regfactor.views.reduced_rank import ReducedRank, StackedRank, StackedRegression, TruncatedRidge
@@ -300,6 +301,7 @@ def cases(table, *names, without=()):
 
 ESTIMATORS = {
     "FactorModel": regfactor.FactorModel(),
+    "FactorAnalysis": regfactor.FactorAnalysis(),
     "ConvexSubspace": regfactor.ConvexSubspace(),
     "SubspaceImputer": regfactor.SubspaceImputer(),
     "RobustSubspace": regfactor.RobustSubspace(),
@@ -471,6 +473,8 @@ _LAGGED = problems.Design(np.column_stack([rng(5).normal(size=(14, 2)), np.ones(
 _BLOBS = rng(13).normal(size=(30, 2)) + 8 * np.eye(3, 2)[np.arange(30) % 3]
 _PAIR = TablePair(rng(14).normal(size=(20, 3)), rng(15).normal(size=(20, 4)), None)
 
+_WITH_MISSING = np.where(rng(23).random((30, 5)) < 0.2, np.nan, rng(24).normal(size=(30, 5)))
+_WITH_MISSING[:, 1] += np.nan_to_num(_WITH_MISSING[:, 0])
 _ARRAY = np.where(rng(18).random((5, 4, 3)) < 0.2, np.nan, rng(19).normal(size=(5, 4, 3)))
 
 # Small problems on which the laws of solvers run.
@@ -563,6 +567,8 @@ PROBLEMS = {
         rank=2,
         alpha=0.7,
     ),
+    "normal_table": NormalTable(_WITH_MISSING, 2),
+    "normal_table_shared": NormalTable(_WITH_MISSING, 2, shared_noise=True),
     "overlapped_trace": OverlappedTrace(_ARRAY, losses.Squared(), 0.3),
     "overlapped_trace_huber": OverlappedTrace(_ARRAY, losses.Huber(0.5), 0.3, intercept=True),
     "kernel_components": KernelComponents(np.cov(rng(10).normal(size=(9, 30))), 3),
@@ -593,6 +599,7 @@ SOLVERS = {
     "StackedRegression": SolverCase(StackedRegression()),
     "Eigenvectors": SolverCase(Eigenvectors()),
     "ConsensusAdmm": SolverCase(ConsensusAdmm()),
+    "LikelihoodAscent": SolverCase(LikelihoodAscent(), descends=True),
     "SimplexSearch": SolverCase(SimplexSearch()),
     "PartwiseFista": SolverCase(PartwiseFista()),
     "Local": SolverCase(Local(rank=2), descends=True, optimal=False),

@@ -45,6 +45,7 @@ CONSTRUCTORS = {
         "map": None,
         "require": None,
     },
+    "FactorAnalysis": {"n_components": "auto", "noise": "columns"},
     "ConvexSubspace": SUBSPACE,
     "TensorSubspace": {"alpha": "auto", "loss": "squared"},
     "SubspaceImputer": {"loss": "auto", "alpha": "auto", "debias": "prior"},

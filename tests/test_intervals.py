@@ -13,7 +13,7 @@ from regfactor.inference import pool
 from regfactor.losses import Logistic, NegativeBinomial, Poisson, Squared
 from regfactor.penalties import Trace
 from regfactor.problems import Data
-from regfactor.tables.factor_analysis import FactorAnalysis
+from regfactor.tables.normal_factors import NormalFactors
 
 
 def rng(seed=0):
@@ -235,7 +235,7 @@ def test_em_of_factors_raises_the_likelihood():
             total += normal.logpdf(row[seen])
         return total
 
-    model = FactorAnalysis(0.3 * rng(1).normal(size=(2, 6)), np.zeros(6), np.ones(6))
+    model = NormalFactors(0.3 * rng(1).normal(size=(2, 6)), np.zeros(6), np.ones(6))
     values = [log_likelihood(model)]
     for _ in range(6):
         model = model.improved(X, np.ones(100), np.ones(6))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from regfactor.solvers.paths import path
     from regfactor.tables.auto_imputer.estimator import AutoImputer
     from regfactor.tables.epca.estimator import ExponentialFamilyPCA
+    from regfactor.tables.factor_analysis import FactorAnalysis
     from regfactor.tables.factor_model import FactorModel
     from regfactor.tables.imputer import SubspaceImputer
     from regfactor.tables.kernel_subspace import KernelSubspace
@@ -57,6 +58,7 @@ __all__ = [
     "ConvexSubspace",
     "ExpectationSVC",
     "ExponentialFamilyPCA",
+    "FactorAnalysis",
     "FactorModel",
     "KernelSubspace",
     "MultiViewSubspace",
@@ -113,6 +115,7 @@ HOMES = {
     "ConvexSubspace": "tables.subspace",
     "ExpectationSVC": "labels.expectation.estimator",
     "ExponentialFamilyPCA": "tables.epca.estimator",
+    "FactorAnalysis": "tables.factor_analysis",
     "FactorModel": "tables.factor_model",
     "KernelSubspace": "tables.kernel_subspace",
     "MultiViewSubspace": "views.multi_view",

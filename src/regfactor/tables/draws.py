@@ -21,8 +21,8 @@ from regfactor.fitting.predictive import predictive
 from regfactor.fitting.side_by_side import with_missing_as_nan
 from regfactor.losses import Squared
 from regfactor.problems import Data
-from regfactor.tables.factor_analysis import FactorAnalysis
 from regfactor.tables.intervals import CompletionIntervals, level_shares
+from regfactor.tables.normal_factors import NormalFactors
 from regfactor.tables.truncation import truncated_draw
 
 FIRST_EM_STEPS = 100  # from the published components
@@ -99,7 +99,7 @@ class CompletionDraws(CompletionIntervals):
         C = self._components.astype(np.float64) * sizes[:, None]
         explained = np.square(C).sum(axis=0)
         total = explained + self._calibrated_noise(learned if own else None)
-        start = FactorAnalysis(C, self._intercept.astype(np.float64), total - explained)
+        start = NormalFactors(C, self._intercept.astype(np.float64), total - explained)
         if own:
             start = start.extended(min(X.shape[1] - 1, MAX_FACTORS), random)
             start = start.fitted(learned, np.ones(len(learned)), FIRST_EM_STEPS)
