@@ -168,6 +168,7 @@ GAUGES = {
     "trace": penalties.Trace(),
     "trace_scaled": penalties.Trace(scale=2.0),
     "trace_columns": penalties.Trace(scale=np.linspace(0.5, 2.0, SHAPE[1])),
+    "trace_modulo": penalties.TraceModulo(np.linspace(0.5, 2.0, SHAPE[1])),
     "rows_l1": penalties.Rows(norms.L1()),
     "rows_l2": penalties.Rows(norms.L2()),
     "rows_linf": penalties.Rows(norms.LInf()),
@@ -484,6 +485,18 @@ PROBLEMS = {
     "squared_missing": problems.Convex(_data(losses.Squared()), penalties.Trace(), 0.7),
     "squared_intercept": problems.Convex(
         _data(losses.Squared()), penalties.Trace(), 0.7, design=_ONES
+    ),
+    "squared_row_effects": problems.Convex(
+        _data(losses.Squared()), penalties.TraceModulo(np.ones(5)), 0.7, design=_ONES
+    ),
+    "logistic_row_effects": problems.Convex(
+        _data(losses.Logistic()), penalties.TraceModulo(np.linspace(0.5, 2.0, 5)), 0.4, design=_ONES
+    ),
+    "quantile_row_effects": problems.Convex(
+        _data(losses.Quantile(0.7)), penalties.TraceModulo(np.ones(5)), 0.3, design=_ONES
+    ),
+    "row_effects_alone": problems.Convex(
+        _data(losses.Poisson()), penalties.TraceModulo(np.ones(5)), 0.7
     ),
     "squared_sparse": problems.Convex(_sparse_data(losses.Squared()), penalties.Trace(), 0.7),
     "squared_lags": problems.Convex(

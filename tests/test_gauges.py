@@ -26,6 +26,7 @@ UNEVEN = (
     "two_view",
     "two_view_bounds",
 )  # columns of unlike weight: no closed prox, no transpose
+FREE = ("trace_modulo",)  # with a component that costs nothing: no transpose, no factor penalties
 EVEN = {name: gauge for name, gauge in GAUGES.items() if name not in UNEVEN}
 every_gauge = pytest.mark.parametrize("gauge", cases(GAUGES))
 every_rank = pytest.mark.parametrize("rank", [1, 3, 5])
@@ -56,10 +57,12 @@ def two_view_polar(G, n_first, bounds):
 
 # In plain numpy: value and polar of each line of the catalogue.
 COLUMN_SCALE = np.linspace(0.5, 2.0, SHAPE[1])
+BEYOND = np.eye(SHAPE[1]) - np.outer(COLUMN_SCALE, COLUMN_SCALE) / (COLUMN_SCALE @ COLUMN_SCALE)
 PLAIN = {
     "trace": (nuclear, spectral),
     "trace_scaled": (lambda Z: nuclear(Z) / 2, lambda G: spectral(G) * 2),
     "trace_columns": (lambda Z: nuclear(Z / COLUMN_SCALE), lambda G: spectral(G * COLUMN_SCALE)),
+    "trace_modulo": (lambda Z: nuclear(Z @ BEYOND), lambda G: spectral(G @ BEYOND)),
     "rows_l1": (lambda Z: np.abs(Z).sum(), lambda G: np.abs(G).max()),
     "rows_l2": (
         lambda Z: np.linalg.norm(Z, axis=1).sum(),
@@ -197,7 +200,7 @@ def test_recovery_is_exact(gauge, rank):
 def test_nothing_is_recovered_from_nothing(gauge):
     factors = gauge.recover(np.zeros(SHAPE))
     assert factors.shape == SHAPE
-    assert factors.rank == 0
+    assert factors.rank == gauge.n_free
     assert gauge.cost(factors) == 0
 
 
@@ -251,11 +254,13 @@ def test_prox_satisfies_its_optimality_pair(gauge, t):
 def test_prox_beyond_the_polar_is_nothing(gauge):
     W = matrix(5, seed=16)
     factors = gauge.prox(W, 1.000001 * gauge.polar(W).value)
-    assert factors.rank == 0
-    assert not factors.dense().any()
+    assert factors.rank == gauge.n_free
+    assert gauge.value(factors) == pytest.approx(0, abs=1e-12)
+    if not gauge.n_free:
+        assert not factors.dense().any()
 
 
-@pytest.mark.parametrize("gauge", cases(EVEN))
+@pytest.mark.parametrize("gauge", cases(EVEN, without=FREE))
 def test_the_transposed_gauge_judges_the_transposed_matrix(gauge):
     Z, G = matrix(3, seed=17), matrix(5, seed=18)
     assert gauge.T.value(Z.T) == pytest.approx(gauge.value(Z), rel=1e-9)
@@ -266,12 +271,20 @@ def test_the_transposed_gauge_judges_the_transposed_matrix(gauge):
     assert gauge.T.T.value(Z) == pytest.approx(gauge.value(Z), rel=1e-12)
 
 
-@pytest.mark.parametrize("gauge", cases(EVEN))
+@pytest.mark.parametrize("gauge", cases(EVEN, without=FREE))
 def test_the_transposed_prox_is_the_prox_of_the_transpose(gauge):
     W = matrix(5, seed=19)
     np.testing.assert_allclose(
         gauge.T.prox(W.T, 0.7).dense(), gauge.prox(W, 0.7).dense().T, atol=1e-8
     )
+
+
+@pytest.mark.parametrize("gauge", cases(GAUGES, *FREE))
+def test_a_free_component_has_neither_a_transpose_nor_factor_penalties(gauge):
+    with pytest.raises(UnsupportedProblem):
+        _ = gauge.T
+    with pytest.raises(UnsupportedProblem):
+        gauge.factored()
 
 
 @pytest.mark.parametrize("gauge", cases(GAUGES, *UNEVEN))
@@ -290,7 +303,7 @@ def shared(gauge, factors):
     return Factors(Phi * s, C / s[:, None])
 
 
-@every_gauge
+@pytest.mark.parametrize("gauge", cases(GAUGES, without=FREE))
 @every_rank
 def test_factor_penalties_of_the_recovered_factors_pay_the_value(gauge, rank):
     Z = matrix(rank, seed=21)
@@ -303,7 +316,7 @@ def test_factor_penalties_of_the_recovered_factors_pay_the_value(gauge, rank):
     assert min(paid) == pytest.approx(gauge.value(Z), rel=1e-9)
 
 
-@every_gauge
+@pytest.mark.parametrize("gauge", cases(GAUGES, without=FREE))
 def test_factor_penalties_never_pay_less_than_the_value(gauge):
     on_codes, on_components = gauge.factored()
     for seed in range(5):
@@ -315,7 +328,7 @@ def test_factor_penalties_never_pay_less_than_the_value(gauge):
             assert paid >= gauge.value(F) * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("gauge", cases(GAUGES, without=("trace_scaled", "trace_columns")))
+@pytest.mark.parametrize("gauge", cases(GAUGES, without=("trace_scaled", "trace_columns", *FREE)))
 def test_the_factor_penalties_induce_the_gauge(gauge):
     Z = matrix(5, seed=22)
     assert induced(*gauge.factored()).value(Z) == pytest.approx(gauge.value(Z), rel=1e-9)

@@ -68,7 +68,7 @@ from regfactor.fitting.selection import (
     select_prior,
 )
 from regfactor.losses import LOSSES, Censored, Loss, Squared, as_loss, by_columns
-from regfactor.penalties import Gauge, Penalty
+from regfactor.penalties import Gauge, Penalty, TraceModulo
 from regfactor.problems import Convex, Data, Design, Factored
 from regfactor.problems.block_squares import BlockSquares
 from regfactor.problems.convex import convex
@@ -254,6 +254,7 @@ class FactorEstimator(FactorTransformer, abc.ABC):
     _held_out: HeldOutEntries | None = None  # as the fit predicted them, where it held some out
     _covariates: CovariateCodes | None = None
     _slopes: Array | None = None  # coefficients of covariates, in the units of the problem
+    row_effects = False  # whether rows have free offsets, the codes of the first component
 
     def _read(self, X: Any, sample_weight: Any = None, entry_weight: Any = None, /) -> TableInputs:
         return self._read_table(X, sample_weight, entry_weight, NOTHING)
@@ -582,7 +583,10 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         factors = solution.point.factors
         row_scale = 1.0  # published codes over those of the problem
         if isinstance(problem, Convex):
-            factors = factors.canonical(problem.gauge.power)
+            if isinstance(problem.gauge, TraceModulo):
+                factors = problem.gauge.canonical(factors)
+            else:
+                factors = factors.canonical(problem.gauge.power)
             if problem.map.diagonal is not None:
                 row_scale = problem.map.diagonal  # in which a weighted row is longer
         penalty = self._row_penalty(problem, factors.codes)
@@ -616,8 +620,10 @@ class FactorEstimator(FactorTransformer, abc.ABC):
             self._sizes = np.linalg.norm(published.point.factors.codes, axis=0)
             if self._score is not None and getattr(self, "debias", False):
                 self._debias(self._score, problem, published.point, inputs, choice.selection)
-            if not len(self._components):
+            if len(self._components) == problem.gauge.n_free:
                 self._warn_if_empty()
+            if problem.gauge.n_free and getattr(self, "fit_intercept", False):
+                self._center_row_offsets(inputs)
         self.components_ = self._components
         self.intercept_ = self._intercept
         if self._column_units is not None:
@@ -632,6 +638,16 @@ class FactorEstimator(FactorTransformer, abc.ABC):
             self._keep(choice.selection)
             self._held_out = choice.selection.held_out
         return published
+
+    def _center_row_offsets(self, inputs: TableInputs) -> None:
+        """Move the mean of the offsets of rows to the intercepts; rows without an entry stay 0."""
+        assert self._score is not None
+        seen = self._score.seen(inputs.table, inputs.entries, inputs.limits)
+        learned = seen[inputs.counted]
+        weights = None if inputs.rows is None else inputs.rows[learned]
+        mean = np.average(self.codes_[inputs.counted][learned, 0], weights=weights)
+        self.codes_[seen, 0] -= mean
+        self._intercept = self._intercept + mean.astype(self._intercept.dtype) * self._components[0]
 
     def _keep_offsets(self, B: Array) -> None:
         """Keep the free coefficients of a point: intercepts, if any, then those of covariates."""
@@ -734,7 +750,8 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         score = score.debiased()
         if chosen is not None and chosen.best.prior is not None:
             self.prior_ = chosen.best.prior
-            score = score.with_prior(deviations(problem, point.factors), self.prior_)
+            n_free = problem.gauge.n_free
+            score = score.with_prior(deviations(problem, point.factors), self.prior_, n_free)
         if chosen is not None and chosen.best.rank is not None:
             point = refit(problem, point, chosen.best.rank)
             F = point.factors.with_unit_rows().canonical(problem.gauge.power)

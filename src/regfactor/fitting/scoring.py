@@ -12,7 +12,7 @@ from regfactor.core.linalg import is_sparse
 from regfactor.core.loop import Clock
 from regfactor.core.params import Array
 from regfactor.losses import Loss
-from regfactor.penalties import Constraint, OneHot, Penalty, SquaredL2
+from regfactor.penalties import Constraint, OneHot, Penalty, PowerPenalty, SquaredL2
 from regfactor.problems import Data
 from regfactor.solvers.rows import minimize_rows
 from regfactor.solvers.updates import update_codes
@@ -50,7 +50,7 @@ class Scoring:
         codes = np.zeros((X.shape[0], len(C)), C.dtype)
         if isinstance(self.penalty, Constraint):
             codes = self.penalty.project(codes)
-        seen = self._seen(X, entries, limits)
+        seen = self.seen(X, entries, limits)
         if not len(C) or not seen.any():
             return codes
         weights = None if entries is None else entries[seen]
@@ -95,7 +95,7 @@ class Scoring:
             codes = self._of_smoothed(data, codes, scaled, clock)
         return np.asarray(codes * scale, C.dtype)
 
-    def _seen(self, X: Any, entries: Any, limits: Array | None) -> Array:
+    def seen(self, X: Any, entries: Any, limits: Array | None) -> Array:
         """Return the mask of rows that have an observed entry."""
         if is_sparse(X):
             if entries is None:
@@ -140,12 +140,18 @@ class Scoring:
         """Return the same scoring with almost no penalty."""
         return replace(self, penalty=SquaredL2(), alpha=TINY_RIDGE)
 
-    def with_prior(self, deviations: Array, strength: float) -> Scoring:
+    def with_prior(self, deviations: Array, strength: float, n_free: int = 0) -> Scoring:
         """Return the same scoring under a normal prior: strength sum_i phi_i^2 / (2 deviation_i^2).
 
-        In codes of deviation one this is a ridge, however much the deviations differ.
+        In codes of deviation one this is a ridge, however much the deviations differ. The first
+        `n_free` codes have no prior.
         """
-        return replace(self, penalty=SquaredL2(), alpha=strength, scale=deviations)
+        if not n_free:
+            return replace(self, penalty=SquaredL2(), alpha=strength, scale=deviations)
+        scale = np.where(deviations > 0, deviations, 1)
+        weights = np.ones(len(deviations), deviations.dtype)
+        weights[:n_free] = 0
+        return replace(self, penalty=PowerPenalty(2.0, weights), alpha=strength, scale=scale)
 
     def _of_smoothed(
         self,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from regfactor.core.factors import TINY_ATOM, FactorPoint, Factors, rebalance
+from regfactor.core.factors import FactorPoint, Factors, rebalance
 from regfactor.core.loop import Clock, Limits
 from regfactor.core.params import Array, UnsupportedProblem, warn
 from regfactor.fitting.fallback import CONSTANT_COLUMNS, CannotSelect
@@ -187,10 +187,11 @@ def _as_published(
     """Return a point with the codes that its candidate publishes, and how these are scored."""
     loss = problem.data.terms[0].loss  # not used, since the data hold their losses themselves
     score = Scoring(loss, SquaredL2(), 1.0)
-    F = rebalance(point.factors, TINY_ATOM).with_unit_rows()
+    F = problem.gauge.balanced(point.factors)
     if chosen.prior is not None:
         kept = with_prior(problem, point, chosen.prior)
-        return kept, score.with_prior(deviations(problem, F), chosen.prior)
+        n_free = problem.gauge.n_free
+        return kept, score.with_prior(deviations(problem, F), chosen.prior, n_free)
     if not F.rank:
         return replace(point, factors=F), score
     penalty = problem.gauge.per_row(F.codes)
@@ -420,11 +421,12 @@ class _Priors:
 
 def with_prior(problem: Convex, point: FactorPoint, strength: float) -> FactorPoint:
     """Return a point with its codes scored under a normal prior of their own second moments."""
-    F = rebalance(point.factors, TINY_ATOM).with_unit_rows()
+    F = problem.gauge.balanced(point.factors)
     if not F.rank:
         return point
     loss = problem.data.terms[0].loss  # not used, since the data hold their losses themselves
-    score = Scoring(loss, SquaredL2(), 1.0).with_prior(deviations(problem, F), strength)
+    score = Scoring(loss, SquaredL2(), 1.0)
+    score = score.with_prior(deviations(problem, F), strength, problem.gauge.n_free)
     return _rescored(problem, replace(point, factors=F), score)
 
 

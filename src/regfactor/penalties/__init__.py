@@ -13,7 +13,7 @@ from regfactor.penalties.factor import (
     Smooth,
     SquaredL2,
 )
-from regfactor.penalties.gauges import Columns, Gauge, Polar, Rows, Trace
+from regfactor.penalties.gauges import Columns, Gauge, Polar, Rows, Trace, TraceModulo
 from regfactor.penalties.graphs import GraphLaplacian
 from regfactor.penalties.induced import induced
 from regfactor.penalties.sets import (
@@ -52,6 +52,7 @@ __all__ = [
     "SquaredL2",
     "Sum",
     "Trace",
+    "TraceModulo",
     "TwoView",
     "UnitBall",
     "induced",

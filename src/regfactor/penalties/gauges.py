@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse
 
-from regfactor.core.factors import Factors
+from regfactor.core.factors import TINY_ATOM, Factors, rebalance
 from regfactor.core.linalg import spectral_norm, svd_above, thin_svd
 from regfactor.core.params import Array, Params, UnsupportedProblem
 from regfactor.norms import L1, L2, Norm
@@ -39,6 +39,7 @@ class Gauge(Params, abc.ABC):
     power: float = 2.0  # p of the lp norm on the codes
     proximable: ClassVar[bool] = True  # whether its prox is known in closed form
     solver: ClassVar[str | None] = None  # "package.module:Class", of a gauge that has its own
+    n_free: ClassVar[int] = 0  # components that cost nothing, which come first
 
     def check(self, d: int) -> None:
         """Raise if the gauge does not fit a table of d columns."""
@@ -70,6 +71,14 @@ class Gauge(Params, abc.ABC):
     @abc.abstractmethod
     def factored(self) -> tuple[Penalty, Penalty]:
         """Return the penalties on codes and components that induce this norm."""
+
+    def canonical(self, F: Factors) -> Factors:
+        """Return the atoms of Z in the form in which they are published."""
+        return F.canonical(self.power)
+
+    def balanced(self, F: Factors) -> Factors:
+        """Return orthogonal atoms of the same Z with components of length one."""
+        return rebalance(F, TINY_ATOM).with_unit_rows()
 
     def without_column_scale(self) -> tuple[Gauge, Array | float]:
         """Return a gauge with a prox and the column scale e such that |||Z||| = gauge(Z / e)."""
@@ -139,6 +148,86 @@ class Trace(Gauge):
                 "Trace with a scale per column has no transpose among the gauges."
             )
         return Trace(self.scale)
+
+
+@dataclass
+class TraceModulo(Gauge):
+    """min over a of |Z - a e'|_tr = |Z (I - e e'/|e|^2)|_tr: one component e costs nothing.
+
+    Its codes a are offsets of rows, and its atom is the first of all. A dual point G needs G e = 0:
+    the polar is that of the other part of G.
+    """
+
+    direction: Any
+    n_free = 1
+
+    def __post_init__(self) -> None:
+        e = np.asarray(self.direction)
+        if e.ndim != 1 or not np.all(np.isfinite(e)) or not np.any(e):
+            raise ValueError(
+                f"TraceModulo needs a finite direction that is not zero, got {self.direction!r}."
+            )
+
+    def check(self, d: int) -> None:
+        if len(self.direction) != d:
+            raise ValueError(
+                f"The direction of TraceModulo has {len(self.direction)} entries, the table {d} "
+                "columns."
+            )
+
+    def offsets(self, Z: Array | Factors) -> Array:
+        """Return the a of the Z - a e' of least norm."""
+        e = np.asarray(self.direction, np.float64)
+        along = e / (e @ e)
+        if isinstance(Z, Factors):
+            return Z.codes @ (Z.C @ along)
+        return Z @ along
+
+    def beyond(self, C: Array) -> Array:
+        """Return the part of rows that is orthogonal to the direction."""
+        e = np.asarray(self.direction, np.float64)
+        return (C - np.outer(C @ e, e / (e @ e))).astype(C.dtype)
+
+    def value(self, Z: Array | Factors) -> float:
+        if isinstance(Z, Factors):
+            return Trace().value(Factors(Z.Phi, self.beyond(Z.C)))
+        return Trace().value(self.beyond(Z))
+
+    def cost(self, F: Factors) -> float:
+        return Trace().cost(Factors(F.Phi, self.beyond(F.C)))
+
+    def recover(self, Z: Array) -> Factors:
+        return self.with_offsets(Z, Trace().recover(self.beyond(Z)))
+
+    def prox(self, W: Array, t: float | Array) -> Factors:
+        return self.with_offsets(W, Trace().prox(self.beyond(W), t))
+
+    def polar(self, G: Array, k: int = 1) -> Polar:
+        return Trace().polar(self.beyond(G), k)
+
+    def per_row(self, codes: Array) -> Penalty:
+        size = np.linalg.norm(codes, axis=0)
+        weights = 1 / np.where(size > 0, size, 1)
+        weights[0] = 0
+        return PowerPenalty(2.0, weights)
+
+    def factored(self) -> tuple[Penalty, Penalty]:
+        raise UnsupportedProblem("Factor penalties cannot leave one component free. Use Admm.")
+
+    def canonical(self, F: Factors) -> Factors:
+        return self.with_offsets(F, self._beyond(F).canonical(self.power))
+
+    def balanced(self, F: Factors) -> Factors:
+        return self.with_offsets(F, self._beyond(F))
+
+    def _beyond(self, F: Factors) -> Factors:
+        """Return orthogonal atoms of the part that costs, with components of length one."""
+        return rebalance(Factors(F.codes, self.beyond(F.C)), TINY_ATOM).with_unit_rows()
+
+    def with_offsets(self, Z: Array | Factors, F: Factors) -> Factors:
+        """Return the atom of the offsets of Z, and those of the rest."""
+        e = np.asarray(self.direction, F.C.dtype)
+        return Factors(self.offsets(Z)[:, None].astype(F.C.dtype), e[None]) + F
 
 
 @dataclass

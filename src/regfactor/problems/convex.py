@@ -21,11 +21,12 @@ from regfactor.core.params import (
 )
 from regfactor.losses import Loss
 from regfactor.maps import Identity, Lags, Map, RowScale
-from regfactor.penalties import Gauge, Trace, TwoView
+from regfactor.penalties import Gauge, Trace, TraceModulo, TwoView
 from regfactor.problems.base import Problem
 from regfactor.problems.data import Data, Term
 from regfactor.problems.design import Design
 from regfactor.problems.gradient_operator import GradientOperator
+from regfactor.problems.two_way import TwoWay, forced_to_zero
 
 ETA_SEARCH = "regfactor.solvers.eta_search:EtaSearch"
 CLOSED_FORM = "regfactor.solvers.closed_form:ClosedForm"
@@ -46,6 +47,8 @@ INDEPENDENT_OF_ALPHA = (
     "_null_objective",
     "floor",
     "_least_above",
+    "_two_way",
+    "_forced",
 )
 # what to use instead for predictors < 0 and for predictors >= 0
 NEGATIVE_REMEDY = "loss='gamma_log', or ExponentialFamilyPCA(family='gamma')"
@@ -102,6 +105,9 @@ class Convex(Problem[FactorPoint]):
             return (self.gauge.solver,)
         if isinstance(self.gauge, TwoView):
             return (ETA_SEARCH,)
+        splits = self.data.proximable and self.map.diagonal is not None
+        if self.gauge.n_free:
+            return (CLOSED_FORM, ADMM if splits else FISTA)
         if limits.max_rank is not None or self.data.layout.sparse:
             return (FACTORED_FISTA,)
         if isinstance(self.map, Lags):
@@ -113,7 +119,6 @@ class Convex(Problem[FactorPoint]):
             names.append(PURSUIT)
         elif np.prod(self.data.shape) >= LARGE_TABLE:
             names.append(FACTORED_FISTA)
-        splits = self.data.proximable and self.map.diagonal is not None
         names.append(ADMM if splits else FISTA)
         return tuple(names)
 
@@ -158,6 +163,25 @@ class Convex(Problem[FactorPoint]):
                 f"there. Use {remedy}.",
             )
         self.gauge.check(self.shape[1])
+        if self.gauge.n_free:
+            self._check_free_offsets_of_rows()
+
+    def _check_free_offsets_of_rows(self) -> None:
+        if self.data.layout.sparse:
+            raise UnsupportedProblem(
+                f"{type(self.gauge).__name__} is for dense tables: give X as an array with NaN "
+                "where an entry is missing."
+            )
+        if self.data.rowwise or self.map.diagonal is None:
+            raise UnsupportedProblem(
+                f"{type(self.gauge).__name__} takes losses of single entries and no map but "
+                "weights of rows."
+            )
+        design = self.design
+        if design is not None and (design.columns is not None or design.strengths.any()):
+            raise UnsupportedProblem(
+                f"{type(self.gauge).__name__} takes a design without ridge on all columns."
+            )
 
     @property
     def sparse(self) -> bool:
@@ -353,6 +377,8 @@ class Convex(Problem[FactorPoint]):
         """
         if self.data.layout.sparse and isinstance(self.gauge, Trace):
             return self.gradient_operator(Y).norm_and_proof()
+        if self.gauge.n_free and not self._two_way.is_orthogonal(Y):
+            return np.inf, True
         polar = self.gauge.polar(self.map.adjoint(self.data.layout.matrix(Y)), 0)
         return polar.value, polar.rigorous
 
@@ -372,6 +398,10 @@ class Convex(Problem[FactorPoint]):
         design = self.design
         data = self.data
         Y = data.feasible(np.nan_to_num(Y, nan=0.0, posinf=0.0, neginf=0.0))
+        if self.gauge.n_free:
+            Y = np.where(self._forced, Y.dtype.type(0), Y)
+            h = data.hessian(Y) if data.quadratic else data.dual_slack(Y)
+            return self._two_way.annihilate(Y, np.where(self._forced, h.dtype.type(0), h))
         if design is None:
             return Y
         if data.rowwise:
@@ -450,8 +480,55 @@ class Convex(Problem[FactorPoint]):
         return self.data.layout.column_sums(self.data.collect(counts)) == 0
 
     @cached_property
+    def _two_way(self) -> TwoWay:
+        """The free offsets of rows and columns."""
+        D = np.zeros((self.data.shape[0], 0), self.data.dtype)
+        if self.design is not None:
+            D = self.design.D
+        assert isinstance(self.gauge, TraceModulo)
+        return TwoWay(D, np.asarray(self.gauge.direction, self.data.dtype))
+
+    @cached_property
+    def _forced(self) -> Array:
+        """The entries at which every feasible dual point is zero, under offsets of rows."""
+        data = self.data
+
+        def ends(side: int) -> Array:
+            def of_term(t: Term) -> Array:
+                end = np.broadcast_to(t.loss.dual_domain(t.x)[side], t.x.shape)
+                return np.where(t.weights > 0, end, 0).astype(data.dtype)
+
+            return data.collect(of_term)
+
+        return forced_to_zero(ends(0), ends(1), by_columns=self.design is not None)
+
+    @cached_property
+    def _null_of_offsets(self) -> FactorPoint:
+        """The point of the best offsets of rows and columns, with its dual point."""
+        data = self.data
+        two_way = self._two_way
+        B = np.zeros((two_way.D.shape[1], data.shape[1]), data.dtype)
+        a = np.zeros(data.shape[0], data.dtype)
+        rough = ENVELOPE_CURVATURES if not data.smooth else (np.inf,)
+        for curvature in np.array(rough) / data.size:
+
+            def evaluate(T: Array, rho: float = curvature) -> tuple[float, Array, Array]:
+                if np.isinf(rho):
+                    return *data.value_and_gradient(T), data.hessian(T)
+                V, g, h = self._envelope(T, np.full(T.shape, rho, T.dtype))
+                return data.value(V) + float(np.square(g).sum()) / (2 * rho), g, h
+
+            majorant = np.minimum(data.majorant(), curvature)
+            B, a = two_way.minimize(evaluate, B, a, majorant)
+        _, dual, _ = evaluate(two_way.apply(B, a))
+        F = Factors((a / np.ravel(self.map.diagonal))[:, None], two_way.e[None])
+        return FactorPoint(F, B if self.design is not None else None, dual)
+
+    @cached_property
     def null(self) -> FactorPoint:
-        """The point Z = 0 with its best B and its dual point."""
+        """The point Z = 0, up to free offsets of rows, with its best B and its dual point."""
+        if self.gauge.n_free:
+            return self._null_of_offsets
         F = Factors.zeros(*self.shape, self.data.dtype)
         if self.data.smooth or self.design is None:
             B = self.best_coefficients(F)

@@ -12,7 +12,7 @@ from regfactor.core.factors import FactorPoint, Factors
 from regfactor.core.linalg import GRAM_LIMIT
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem
-from regfactor.penalties import Trace
+from regfactor.penalties import Trace, TraceModulo
 from regfactor.problems import Bound, Convex
 from regfactor.solvers.base import Solver
 
@@ -235,17 +235,27 @@ class Splitting:
         """Return the prox of the gauge; of the trace norm in the block of the last step."""
         t = float(self.problem.alpha / self.rho)
         if (
-            not isinstance(self.gauge, Trace)
+            not isinstance(self.gauge, Trace | TraceModulo)
             or W.dtype != np.float64
             or t <= GRAM_LIMIT * np.linalg.norm(W)
         ):
             return self.gauge.prox(W, t)
+        if isinstance(self.gauge, TraceModulo):
+            return self._step_beyond_offsets(self.gauge, W, t)
         scale = float(self.gauge.scale)
         if W.shape[0] < W.shape[1]:
             right, sizes, left = self.svt(np.ascontiguousarray(W.T), t / scale)
         else:
             left, sizes, right = self.svt(W, t / scale)
         return Factors(left * (sizes / scale), np.ascontiguousarray(right.T) * scale)
+
+    def _step_beyond_offsets(self, gauge: TraceModulo, W: Array, t: float) -> Factors:
+        V = gauge.beyond(W)
+        if V.shape[0] < V.shape[1]:
+            right, sizes, left = self.svt(np.ascontiguousarray(V.T), t)
+        else:
+            left, sizes, right = self.svt(V, t)
+        return gauge.with_offsets(W, Factors(left * sizes, np.ascontiguousarray(right.T)))
 
     def _balance(self, W: Array, last: Array) -> None:
         if self.changes >= MAX_PENALTY_CHANGES:

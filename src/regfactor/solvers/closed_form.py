@@ -10,7 +10,7 @@ import numpy as np
 from regfactor.core.factors import FactorPoint
 from regfactor.core.loop import Iterate
 from regfactor.core.params import UnsupportedProblem
-from regfactor.penalties import Columns, Rows, Trace
+from regfactor.penalties import Columns, Rows, Trace, TraceModulo
 from regfactor.problems import Convex
 from regfactor.solvers.base import Solver
 
@@ -22,9 +22,10 @@ def has_closed_form(problem: Convex) -> bool:
     """
     gauge = problem.gauge
     design = problem.design
-    if not isinstance(gauge, Trace | Rows | Columns) or np.ndim(gauge.scale):
+    invariant = isinstance(gauge, Trace | TraceModulo)
+    if not (invariant or isinstance(gauge, Rows | Columns)) or np.ndim(gauge.scale):
         return False
-    if design is not None and not (isinstance(gauge, Trace) and not np.any(design.strengths)):
+    if design is not None and not (invariant and not np.any(design.strengths)):
         return False
     h = problem.row_curvature
     return h is not None and (np.ndim(h) == 0 or isinstance(gauge, Rows))

@@ -98,9 +98,10 @@ def _check_parameters(model: Any, entry_weight: Any) -> None:
             f"A BlockTable is fitted with debias=False, got {model.debias!r}. Set it, or fit an "
             "array."
         )
-    if model.bounds or entry_weight is not None:
+    if model.bounds or model.row_effects or entry_weight is not None:
         raise ValueError(
-            "A BlockTable takes neither bounds nor entry_weight. Leave them out, or fit an array."
+            "A BlockTable takes no bounds, row_effects or entry_weight. Leave them out, or fit an "
+            "array."
         )
     if model.sparse_zeros != "missing":
         raise ValueError(

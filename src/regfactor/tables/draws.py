@@ -76,7 +76,7 @@ class CompletionDraws(CompletionIntervals):
         known = Known(lower, upper, covariates)
         rows = self._rows(X, known)
         table = with_missing_as_nan(rows.table).astype(np.float64)
-        plain = rows.limits is None and self._covariates is None
+        plain = rows.limits is None and self._covariates is None and not self.row_effects
         if plain and self._is_normal and len(self._components):
             drawn = self._normal_draws(table, n_draws, random)
         else:

@@ -31,8 +31,8 @@ class SubspaceImputer(ConvexSubspace):
         Strength of the trace norm; "auto" is chosen by held-out entries.
     debias : bool or "prior", default="prior"
         How entries are filled once the subspace is found.
-    fit_intercept, scale, max_rank, bounds, rule, sparse_zeros, max_iter, tol, time_limit, verbose,
-    random_state, callback
+    fit_intercept, scale, max_rank, bounds, row_effects, rule, sparse_zeros, max_iter, tol,
+    time_limit, verbose, random_state, callback
         As in `ConvexSubspace`, which describes all of them.
 
     See Also
@@ -60,6 +60,7 @@ class SubspaceImputer(ConvexSubspace):
     max_rank: int | None = None
     _: KW_ONLY
     bounds: Any = None
+    row_effects: bool = False
     rule: str = "min"
     sparse_zeros: str = "missing"
     max_iter: int = 1000

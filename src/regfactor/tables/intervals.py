@@ -302,10 +302,11 @@ class CompletionIntervals(FactorEstimator):
         point = solution.point
         F = point.factors
         if isinstance(problem, Convex):
-            F = F.canonical(problem.gauge.power)
+            F = problem.gauge.canonical(F)
         score = self._required_score()
         if hasattr(self, "prior_"):
-            score = score.with_prior(deviations(problem, F), self.prior_)
+            n_free = problem.gauge.n_free
+            score = score.with_prior(deviations(problem, F), self.prior_, n_free)
         else:
             score = replace(score, penalty=self._row_penalty(problem, F.codes))
         offsets = np.zeros(table.shape[1])

@@ -228,8 +228,11 @@ def _check_model(model: Any) -> None:
     """Raise for parameters that streams do not have."""
     if not (is_option(model.loss, "squared") or isinstance(model.loss, Squared)):
         raise ValueError(f"partial_fit needs loss='squared', got {model.loss!r}; use fit.")
-    if model.debias or model.bounds:
-        raise ValueError("partial_fit needs debias=False and bounds=None; set them, or use fit.")
+    if model.debias or model.bounds or model.row_effects:
+        raise ValueError(
+            "partial_fit needs debias=False, bounds=None and row_effects=False; set them, or use "
+            "fit."
+        )
 
 
 def _batch(model: Any, X: Any, sample_weight: Any) -> Batch:

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
+from regfactor.core.linalg import is_sparse
 from regfactor.core.loop import Solution
 from regfactor.core.params import Array
 from regfactor.engine.blocks import BlockTable
@@ -17,7 +18,7 @@ from regfactor.fitting.factor_estimator import TABLE_CONSTRAINTS, FactorEstimato
 from regfactor.fitting.known import NOTHING, Known
 from regfactor.fitting.parameters import AUTO, COUNT, NOISE_OPTION, POSITIVE, parametrized
 from regfactor.norms import as_norm
-from regfactor.penalties import Rows, Trace
+from regfactor.penalties import Gauge, Rows, Trace, TraceModulo
 from regfactor.problems import Convex
 from regfactor.tables.block_fit import BlockInputs, publish_blocks, read_blocks
 from regfactor.tables.draws import CompletionDraws
@@ -70,6 +71,11 @@ class ConvexSubspace(CompletionDraws):
         Lower and upper bounds of numbers, {column: (lower, upper)}, None where there is none.
         Filled entries, intervals and draws keep them: they are means, limits and draws of the
         distribution cut off there. An observed entry outside is an error.
+    row_effects : bool, default=False
+        Whether rows have unpenalized offsets too, a_i u_j in addition to b_j: one number for each
+        row, in units of the deviations of the columns; with `scale=False` the same in all columns,
+        as in models with two-way fixed effects. They are the first code, and `components_[0]` is
+        u. For dense tables of numbers and truth values.
     rule : {"min", "1se"}, default="min"
         Of the strengths tried by `alpha="auto"`, take the best, or the largest within one standard
         error of it.
@@ -95,6 +101,9 @@ class ConvexSubspace(CompletionDraws):
         In the units of the data, ordered by falling singular value; unit rows in the units of the
         deviations.
     singular_values_ : ndarray of shape (n_atoms,)
+    row_effects_ : ndarray of shape (n_samples,)
+        With `row_effects=True`: the offsets of the rows, the first column of `codes_`; of mean zero
+        where there is an intercept.
     scale_ : ndarray of shape (n_features,)
         The units u_j of the columns; `components_ / scale_` compares columns of different units.
     intercept_ : ndarray of shape (n_features,)
@@ -152,6 +161,7 @@ class ConvexSubspace(CompletionDraws):
         "debias": ["boolean", StrOptions({"prior"})],
         "max_rank": [COUNT, None],
         "bounds": [dict, None],
+        "row_effects": ["boolean"],
     }
     mixed = True
     _memory = None  # of the rows that `partial_fit` saw
@@ -164,6 +174,7 @@ class ConvexSubspace(CompletionDraws):
     max_rank: int | None = None
     _: KW_ONLY
     bounds: Any = None
+    row_effects: bool = False
     rule: str = "min"
     sparse_zeros: str = "missing"
     max_iter: int = 1000
@@ -354,10 +365,31 @@ class ConvexSubspace(CompletionDraws):
             self._refuse_known_of_blocks(known)
             return read_blocks(self, X, sample_weight, entry_weight)
         inputs = self._read_table(X, sample_weight, entry_weight, known)
+        if self.row_effects:
+            self._check_row_effects(inputs)
         self._bounds = None
         if self.bounds:
             self._bounds = self._read_bounds(inputs)
         return inputs
+
+    def _check_row_effects(self, inputs: TableInputs) -> None:
+        """Raise for tables and parameters with which rows cannot have free offsets."""
+        if is_sparse(inputs.table):
+            raise ValueError(
+                "row_effects=True is for dense tables: give X as an array or a frame with NaN "
+                "where an entry is missing."
+            )
+        if self.max_rank is not None or self.debias is True:
+            raise ValueError(
+                "row_effects=True needs max_rank=None and debias=False or 'prior', got "
+                f"max_rank={self.max_rank!r} and debias={self.debias!r}."
+            )
+        for codec, at in self._labels():
+            if at.stop - at.start > 1:
+                raise ValueError(
+                    f"row_effects=True is for numbers and truth values, and column {codec.name!r} "
+                    "holds categories: leave it out, or use row_effects=False."
+                )
 
     def _calibrated(self, X: Any, known: Known = NOTHING) -> EntryCalibration:
         self._refuse_stream()
@@ -377,7 +409,10 @@ class ConvexSubspace(CompletionDraws):
     def _state(self, inputs: Any) -> Any:
         if isinstance(inputs, BlockInputs):
             return inputs.problem
-        return self._convex(inputs, Trace())
+        gauge: Gauge = Trace()
+        if self.row_effects:
+            gauge = TraceModulo(np.ones(inputs.learned.shape[1]))
+        return self._convex(inputs, gauge)
 
     def _publish(
         self,
@@ -391,6 +426,9 @@ class ConvexSubspace(CompletionDraws):
             return solution
         published = super()._publish(choice, solution, inputs, run)
         self.singular_values_ = self._sizes
+        if self.row_effects:
+            self.singular_values_ = self._sizes[1:]
+            self.row_effects_ = self.codes_[:, 0]
         self.scale_ = np.ones(len(self._intercept))
         if self._column_units is not None:
             self.scale_ = self._column_units.unit
