@@ -34,7 +34,7 @@ def example() -> tuple[str, Any]:
 
     rows = sorted(atlas.table().rows, key=lambda row: list(COLORS).index(kind(row)), reverse=True)
     differences = [max(row.difference(atlas.Sample(seed)) for seed in range(SEEDS)) for row in rows]
-    figure, axes = plt.subplots(figsize=(9, 7), layout="constrained")
+    figure, axes = plt.subplots(figsize=(9, 11), layout="constrained")
     axes.barh(
         [row.name for row in rows],
         np.maximum(differences, 1e-16),

@@ -14,15 +14,22 @@ from sklearn.neighbors import kneighbors_graph
 
 from regfactor import kernels
 from regfactor.atlas import references as textbook
+from regfactor.atlas.models import (
+    exact_model,
+    free_factors,
+    hard_codes,
+    objective,
+    reconstructed,
+    squares,
+)
 from regfactor.atlas.row import Row, Stranger
 from regfactor.atlas.samples import GROUPS, Sample
+from regfactor.atlas.wider_members import WIDER
 from regfactor.core.params import Array
 from regfactor.losses import Logistic, SmoothedHinge
 from regfactor.penalties import (
-    Free,
     Lasso,
     NonNegative,
-    OneHot,
     PowerPenalty,
     SquaredL2,
     Trace,
@@ -35,32 +42,8 @@ KERNEL_WIDTH = 0.02
 N_NEIGHBORS = 20
 
 
-def _model(loss: str = "squared", **parts: Any) -> FactorModel:
-    return FactorModel(loss, **parts, tol=1e-12, max_iter=20_000, random_state=0)
-
-
-def _free(rank: int = RANK) -> FactorModel:
-    return _model(on_codes=Free(), on_components=Free(), rank=rank)
-
-
-def _hard(loss: str = "squared", **parts: Any) -> FactorModel:
-    return _model(loss, on_codes=OneHot(), rank=GROUPS, **parts)
-
-
-def _reconstructed(model: FactorModel, _: Sample) -> Array:
-    return model.codes_ @ model.components_
-
-
 def _span(model: FactorModel, _: Sample) -> Array:
     return textbook.projector(model.codes_)
-
-
-def _objective(model: FactorModel, _: Sample) -> float:
-    return float(model.objective_)
-
-
-def _squares(model: FactorModel, _: Sample) -> float:
-    return 2 * float(model.objective_)
 
 
 def _gaussian(s: Sample) -> Array:
@@ -93,7 +76,7 @@ def _degrees(s: Sample) -> Array:
 def _normalized_cut(model: FactorModel, s: Sample) -> float:
     K = _gaussian(s)
     d = _degrees(s)
-    return _squares(model, s) - float((np.diag(K) / d).sum()) + GROUPS
+    return squares(model, s) - float((np.diag(K) / d).sum()) + GROUPS
 
 
 def _neighbor_laplacian(s: Sample) -> Array:
@@ -116,9 +99,9 @@ LINEAR = (
         "PCA",
         "X",
         lambda s: s.X,
-        _free(),
+        free_factors(),
         "low-rank table",
-        _reconstructed,
+        reconstructed,
         "sklearn PCA",
         lambda s: PCA(RANK).fit(s.X).inverse_transform(PCA(RANK).fit_transform(s.X)),
         note="The nearest table of this rank; codes and components are determined up to an "
@@ -128,9 +111,9 @@ LINEAR = (
         "probabilistic PCA",
         "X",
         lambda s: s.X,
-        _model(on_codes=PowerPenalty(), on_components=UnitBall(), rank=RANK),
+        exact_model(on_codes=PowerPenalty(), on_components=UnitBall(), rank=RANK),
         "posterior mean of the table",
-        _reconstructed,
+        reconstructed,
         "sklearn PCA's likelihood",
         lambda s: textbook.posterior_means(s.X),
         found=_noise_prior,
@@ -144,9 +127,9 @@ LINEAR = (
         "kernel PCA",
         "centered K, rbf",
         lambda s: textbook.centered(_gaussian(s)),
-        _free(),
+        free_factors(),
         "low-rank Gram matrix",
-        _reconstructed,
+        reconstructed,
         "sklearn KernelPCA",
         lambda s: textbook.gram(
             KernelPCA(RANK, kernel="rbf", gamma=KERNEL_WIDTH).fit_transform(s.X)
@@ -156,9 +139,9 @@ LINEAR = (
         "exponential-family PCA",
         "0 and 1",
         lambda s: s.bits,
-        _model("logistic", on_codes=SquaredL2(), on_components=SquaredL2(), rank=RANK),
+        exact_model("logistic", on_codes=SquaredL2(), on_components=SquaredL2(), rank=RANK),
         "objective",
-        _objective,
+        objective,
         "L-BFGS on both factors",
         lambda s: textbook.by_factors(s.bits, Logistic(), 1.0, RANK),
         note="The divergence is D_F*(Phi C || f(X)), not f^-1(X). `ExponentialFamilyPCA` adds "
@@ -168,9 +151,9 @@ LINEAR = (
         "sparse PCA",
         "X'",
         lambda s: s.sparse_parts.T,
-        _model(on_codes=Lasso(), on_components=UnitBall(), rank=RANK),
+        exact_model(on_codes=Lasso(), on_components=UnitBall(), rank=RANK),
         "objective",
-        _objective,
+        objective,
         "sklearn SparsePCA (dict_learning on X')",
         lambda s: textbook.sparse_components(s.sparse_parts, 1.0),
         note="The sparse loadings are the codes of the transposed table.",
@@ -179,9 +162,9 @@ LINEAR = (
         "CCA = orthonormal PLS",
         "[Q1 Q2], bases of the views",
         lambda s: np.hstack([textbook.basis(s.X), textbook.basis(s.Y)]),
-        _free(),
+        free_factors(),
         "canonical correlations",
-        lambda m, s: np.linalg.svd(_reconstructed(m, s), compute_uv=False)[:RANK] ** 2 - 1,
+        lambda m, s: np.linalg.svd(reconstructed(m, s), compute_uv=False)[:RANK] ** 2 - 1,
         "sklearn CCA",
         lambda s: textbook.correlations(s.X, s.Y),
         note="Whitening has the exponent -1/2; squared singular values are 1 + correlation.",
@@ -190,9 +173,9 @@ LINEAR = (
         "PLS",
         "X'Y",
         lambda s: s.X.T @ s.Y,
-        _free(),
+        free_factors(),
         "low-rank covariance",
-        _reconstructed,
+        reconstructed,
         "sklearn PLSSVD",
         lambda s: textbook.covariances(s.X, s.Y),
         note="Not the deflating PLSRegression.",
@@ -201,9 +184,9 @@ LINEAR = (
         "reduced-rank regression",
         "Q'Y, Q a basis of X",
         lambda s: textbook.basis(s.X).T @ s.Y,
-        _free(),
+        free_factors(),
         "predictions",
-        lambda m, s: textbook.basis(s.X) @ _reconstructed(m, s),
+        lambda m, s: textbook.basis(s.X) @ reconstructed(m, s),
         "closed form",
         lambda s: textbook.of_reduced_rank(s.X, s.Y),
     ),
@@ -211,7 +194,7 @@ LINEAR = (
         "LDA",
         "group means, whitened within groups",
         lambda s: textbook.weighted_means(s.X, s.y) @ textbook.root_of_within(s.X, s.y),
-        _free(1),
+        free_factors(1),
         "first direction",
         _discriminant,
         "sklearn LinearDiscriminantAnalysis",
@@ -222,9 +205,9 @@ LINEAR = (
         "NMF",
         "X >= 0",
         lambda s: s.parts,
-        _model(on_codes=NonNegative(), on_components=NonNegative(), rank=RANK),
+        exact_model(on_codes=NonNegative(), on_components=NonNegative(), rank=RANK),
         "low-rank table",
-        _reconstructed,
+        reconstructed,
         "sklearn NMF",
         lambda s: textbook.non_negative(s.parts, "frobenius"),
     ),
@@ -232,9 +215,9 @@ LINEAR = (
         "pLSI",
         "counts",
         lambda s: s.parts,
-        _model("kl", on_codes=NonNegative(), on_components=NonNegative(), rank=RANK),
+        exact_model("kl", on_codes=NonNegative(), on_components=NonNegative(), rank=RANK),
         "low-rank table",
-        _reconstructed,
+        reconstructed,
         "sklearn NMF, Kullback-Leibler",
         lambda s: textbook.non_negative(s.parts, "kullback-leibler"),
         note="Under KL, not the squared loss.",
@@ -243,9 +226,9 @@ LINEAR = (
         "maximum-margin matrix factorization",
         "-1 and 1",
         lambda s: s.signs,
-        _model("smoothed_hinge", gauge=Trace()),
+        exact_model("smoothed_hinge", gauge=Trace()),
         "objective",
-        _objective,
+        objective,
         "L-BFGS on factors of full rank (fast MMMF)",
         lambda s: textbook.by_factors(s.signs, SmoothedHinge(), 1.0, s.signs.shape[1]),
         note="The trace norm is the least (|Phi|^2 + |C|^2)/2, so both problems have one value; "
@@ -258,9 +241,9 @@ GRAPHS = (
         "classical (metric) MDS",
         "-J D^2 J/2",
         lambda s: kernels.ClassicalMDS().gram(s.X),
-        _free(),
+        free_factors(),
         "low-rank Gram matrix",
-        _reconstructed,
+        reconstructed,
         "sklearn PCA",
         lambda s: textbook.gram(PCA(RANK).fit_transform(s.X)),
         note="Classical scaling; stress by SMACOF is another objective.",
@@ -269,9 +252,9 @@ GRAPHS = (
         "Isomap",
         "-J G^2 J/2, G path lengths",
         lambda s: kernels.Isomap(N_NEIGHBORS).gram(s.X),
-        _free(),
+        free_factors(),
         "low-rank Gram matrix",
-        _reconstructed,
+        reconstructed,
         "sklearn Isomap",
         lambda s: textbook.gram(
             IsomapEmbedding(n_neighbors=N_NEIGHBORS, n_components=RANK).fit_transform(s.X)
@@ -282,7 +265,7 @@ GRAPHS = (
         "locally linear embedding",
         "((I-W)'(I-W))^+",
         lambda s: kernels.LocallyLinear(N_NEIGHBORS).gram(s.X),
-        _free(),
+        free_factors(),
         "subspace",
         _span,
         "sklearn LocallyLinearEmbedding",
@@ -298,7 +281,7 @@ GRAPHS = (
         "Laplacian eigenmaps",
         "(D - A)^+",
         lambda s: kernels.Laplacian(None, KERNEL_WIDTH).gram(s.X),
-        _free(),
+        free_factors(),
         "subspace",
         _span,
         "eigenvectors of D - A",
@@ -309,7 +292,7 @@ GRAPHS = (
         "ratio cut (relaxed)",
         "(D - A)^+, A 0 and 1",
         lambda s: kernels.Laplacian(N_NEIGHBORS).gram(s.X),
-        _free(),
+        free_factors(),
         "subspace",
         _span,
         "eigenvectors of D - A",
@@ -324,9 +307,9 @@ CLUSTERS = (
         "k-means",
         "X",
         lambda s: s.X,
-        _hard(),
+        hard_codes(),
         "inertia",
-        _squares,
+        squares,
         "sklearn KMeans",
         lambda s: KMeans(GROUPS, n_init=10, random_state=0).fit(s.X).inertia_,
     ),
@@ -334,9 +317,9 @@ CLUSTERS = (
         "kernel k-means",
         "R with R R' = K, rbf",
         lambda s: kernels.Gaussian(KERNEL_WIDTH).features(s.X),
-        _hard(),
+        hard_codes(),
         "inertia",
-        _squares,
+        squares,
         "closed form in K",
         lambda s: textbook.within(_gaussian(s), s.y),
         note="`BregmanKMeans(kernel=...)` never forms R. Rows of K as the table are another model.",
@@ -345,9 +328,9 @@ CLUSTERS = (
         "k-medians",
         "X",
         lambda s: s.X,
-        _hard("absolute"),
+        hard_codes("absolute"),
         "sum of distances",
-        _objective,
+        objective,
         "medians of the groups",
         lambda s: textbook.total_spread(s.X, s.y, lambda A: np.abs(A - np.median(A, axis=0)).sum()),
     ),
@@ -355,9 +338,9 @@ CLUSTERS = (
         "Bregman clustering",
         "X > 0",
         lambda s: s.positive,
-        _hard("kl"),
+        hard_codes("kl"),
         "divergence",
-        _objective,
+        objective,
         "Bregman information",
         lambda s: textbook.total_spread(s.positive, s.y, textbook.bregman_information),
         note="A nonlinear transfer only renames the centers: f(m) instead of m.",
@@ -366,7 +349,7 @@ CLUSTERS = (
         "Linde-Buzo-Gray",
         "X > 0",
         lambda s: s.positive,
-        _hard("gamma_log"),
+        hard_codes("gamma_log"),
         "Itakura-Saito divergence",
         lambda m, s: m.objective_ - (1 + np.log(s.positive)).sum(),
         "sum over groups",
@@ -377,9 +360,9 @@ CLUSTERS = (
         "information-theoretic clustering",
         "rows of shares",
         lambda s: s.shares,
-        _hard("kl"),
+        hard_codes("kl"),
         "divergence",
-        _objective,
+        objective,
         "lost mutual information",
         lambda s: textbook.lost_information(s.shares, s.y),
         note="Its soft form is the information bottleneck: `BregmanMixture(divergence='kl')`.",
@@ -388,7 +371,7 @@ CLUSTERS = (
         "normalized cut",
         "R / d, rows weighted by d",
         _balanced,
-        _hard(),
+        hard_codes(),
         "normalized cut",
         _normalized_cut,
         "sum of cut / volume",
@@ -399,7 +382,7 @@ CLUSTERS = (
     ),
 )
 
-MEMBERS = LINEAR + GRAPHS + CLUSTERS
+MEMBERS = LINEAR + GRAPHS + CLUSTERS + WIDER
 
 STRANGERS = (
     Stranger(

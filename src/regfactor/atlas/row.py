@@ -11,10 +11,28 @@ from sklearn.base import clone
 
 from regfactor.atlas.samples import Sample
 from regfactor.core.params import Array, choose, text_table
+from regfactor.norms import L1
+from regfactor.penalties import AtomNorms, Free, Lasso, NonNegative, OneHot
 from regfactor.tables.factor_model import FactorModel
 
 HEADER = ("algorithm", "table", "model", "equals", "compared by")
-STATED_PARAMETERS = ("loss", "gauge", "on_codes", "on_components", "rank")
+STATED_PARAMETERS = ("loss", "gauge", "on_codes", "on_components", "rank", "map", "fit_intercept")
+STATED_BY_SAMPLE = ("known_codes", "known_components", "alpha")  # as numbers of the sample
+OTHER_MODELS = "other than one product"
+CODES = (
+    "free",
+    "ridge, or a norm of Z",
+    "sparse",
+    "non-negative",
+    "one of k",
+    "known",
+    OTHER_MODELS,
+)
+LOSS_KINDS = {
+    "squared": "squared",
+    "absolute": "robust or margin",
+    "smoothed_hinge": "robust or margin",
+}
 
 
 @dataclass(frozen=True)
@@ -24,22 +42,24 @@ class Row:
     name: str
     seen: str  # the table in words
     table: Callable[[Sample], Array]
-    model: FactorModel
+    model: Any  # a FactorModel, or another estimator for the reason `why`
     quantity: str
-    ours: Callable[[FactorModel, Sample], Any]
+    ours: Callable[[Any, Sample], Any]
     equals: str
     reference: Callable[[Sample], Any]
     weights: Callable[[Sample], Array] | None = None
     found: Callable[[Sample], dict[str, Any]] | None = None  # parameters that the sample decides
     note: str = ""
+    why: str = ""  # FactorModel cannot state this algorithm
 
-    def fitted(self, sample: Sample) -> FactorModel:
+    def fitted(self, sample: Sample) -> Any:
         """Return the model fitted to a sample."""
         model = clone(self.model)
         if self.found is not None:
             model.set_params(**self.found(sample))
-        weights = None if self.weights is None else self.weights(sample)
-        return model.fit(self.table(sample), sample_weight=weights)
+        if self.weights is None:
+            return model.fit(self.table(sample))
+        return model.fit(self.table(sample), sample_weight=self.weights(sample))
 
     def difference(self, sample: Sample | None = None) -> float:
         """Return the largest difference of both sides, relative to the largest reference value."""
@@ -51,12 +71,46 @@ class Row:
     @property
     def stated(self) -> str:
         """The model by its loss, norm, penalties and rank, where they are not the defaults."""
+        if not isinstance(self.model, FactorModel):
+            return f"{type(self.model).__name__}"
         defaults = FactorModel().get_params(deep=False)
         parts = []
         for name, value in self.model.get_params(deep=False).items():
-            if name in STATED_PARAMETERS and value != defaults[name]:
+            if name in STATED_PARAMETERS and repr(value) != repr(defaults[name]):
                 parts.append(f"{name}={value!r}")
+        if self.found is not None:
+            found = self.found(Sample())
+            parts += [f"{name}=..." for name in STATED_BY_SAMPLE if name in found]
         return f"FactorModel({', '.join(parts)})"
+
+    @property
+    def codes(self) -> str:
+        """The constraints on the codes, one of `CODES`."""
+        if not isinstance(self.model, FactorModel):
+            return OTHER_MODELS
+        given = {} if self.found is None else self.found(Sample())
+        penalty = self.model.on_codes
+        if "known_codes" in given and not isinstance(penalty, OneHot):
+            return "known"
+        match penalty:
+            case Free():
+                return "free"
+            case OneHot():
+                return "one of k"
+            case NonNegative():
+                return "non-negative"
+            case Lasso() | AtomNorms(norm=L1()):
+                return "sparse"
+            case _:
+                return "ridge, or a norm of Z"
+
+    @property
+    def loss(self) -> str:
+        """The kind of the loss, one of `LOSS_KINDS`."""
+        kind = getattr(self.model, "loss", getattr(self.model, "divergence", "squared"))
+        if not isinstance(kind, str):
+            return "different columns"
+        return LOSS_KINDS.get(kind, "exponential family")
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -101,6 +155,8 @@ class Atlas:
             lines.append(f"| {name} | {table} | `{model}` | {equals} | {quantity} |")
         lines += ["", "Notes:", ""]
         lines += [f"- **{row.name}**: {row.note}" for row in self.rows if row.note]
+        lines += ["", "Not stated by `FactorModel`, but by another estimator, and why:", ""]
+        lines += [f"- **{row.name}**: {row.why}" for row in self.rows if row.why]
         lines += ["", "Not members:", ""]
         lines += [f"- **{stranger.name}**: {stranger.reason}" for stranger in self.strangers]
         return "\n".join([*lines, ""])

@@ -79,3 +79,54 @@ class Sample:
         C = np.array([[3.0, -2.0, 1.5, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 2.0, 2.0, -2.0]])
         X = rng.normal(size=(40, 2)) @ C + 0.1 * rng.normal(size=(40, 6))
         return X - X.mean(axis=0)
+
+    @cached_property
+    def labels(self) -> Array:
+        """The group of each row as an indicator."""
+        return np.eye(GROUPS)[self.y]
+
+    @cached_property
+    def known_groups(self) -> Array:
+        """The indicators of two rows of each group; NaN for the others."""
+        known = np.full((len(self.y), GROUPS), np.nan)
+        for group in range(GROUPS):
+            rows = np.flatnonzero(self.y == group)[:2]
+            known[rows] = self.labels[rows]
+        return known
+
+    @cached_property
+    def incomplete(self) -> Array:
+        """Real numbers of rank two with noise, a fifth of them missing."""
+        rng = np.random.default_rng((self.seed, 7))
+        Z = rng.normal(size=(24, 2)) @ rng.normal(size=(2, 9))
+        Z += rng.normal(size=Z.shape) / 4
+        return np.where(rng.random(Z.shape) < 0.2, np.nan, Z)
+
+    @cached_property
+    def corrupted(self) -> Array:
+        """The product of two factors, a twentieth of its entries grossly wrong."""
+        rng = np.random.default_rng((self.seed, 8))
+        Z = rng.normal(size=(30, 2)) @ rng.normal(size=(2, 20))
+        wrong = rng.random(Z.shape) < 0.05
+        return np.where(wrong, Z + rng.choice([-8.0, 8.0], Z.shape), Z)
+
+    @cached_property
+    def labeled(self) -> Array:
+        """Columns of numbers, then of indicators of groups, known for two rows of each group."""
+        return np.hstack([self.X, self.known_groups])
+
+    @cached_property
+    def factors(self) -> Array:
+        """Rows of two normal factors, with a noise of each of fifteen columns."""
+        rng = np.random.default_rng((self.seed, 9))
+        noise = rng.uniform(0.8, 1.5, 15)
+        signal = rng.normal(size=(300, 2)) @ rng.normal(size=(2, 15))
+        X = signal + noise * rng.normal(size=signal.shape)
+        return X - X.mean(axis=0)
+
+    @cached_property
+    def array(self) -> Array:
+        """An array of three modes, of rank two in each, with noise."""
+        rng = np.random.default_rng((self.seed, 10))
+        sides = (rng.normal(size=(size, 2)) for size in (8, 6, 5))
+        return np.einsum("ir,jr,kr->ijk", *sides) + rng.normal(size=(8, 6, 5)) / 4

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from regfactor.core.loop import Solution
 from regfactor.core.params import Array, frozen, is_option
 from regfactor.fitting.base import Choice, Estimator, Run, Transformer
-from regfactor.fitting.conformal import PredictionInterval, check_level
+from regfactor.fitting.conformal import PredictionInterval
 from regfactor.fitting.inputs import (
     check_sizes,
     codes_of,
@@ -24,7 +24,13 @@ from regfactor.fitting.inputs import (
     warn_of_empty,
 )
 from regfactor.fitting.noise import noise_strength
-from regfactor.fitting.parameters import AUTO, COUNT, RUN_CONSTRAINTS, parametrized
+from regfactor.fitting.parameters import (
+    AUTO,
+    COUNT,
+    RUN_CONSTRAINTS,
+    check_level,
+    parametrized,
+)
 from regfactor.solvers.base import solve_within
 from regfactor.tables.normal_factors import NormalFactors
 from regfactor.tables.normal_likelihood import SMALLEST_NOISE, NormalTable, Posterior
