@@ -645,3 +645,69 @@ def test_weights_below_one_can_be_too_few_labels():
     y = X[:, 0] + random.normal(size=30)
     model = Conformal(LinearRegression(), random_state=0).fit(X, y, sample_weight=np.full(30, 0.2))
     assert "cannot be given with 6 labels" in model.why_not()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_soft_labels_of_one_class_are_plain_labels(method):
+    X, y = classification(40)
+    soft = np.zeros((60, 3))
+    soft[np.arange(40), y] = 1.0
+    table = np.vstack([X, X[:20] + 0.1])
+    labels = np.r_[y, np.full(20, -1)]
+    plain = Conformal(SemiSupervisedClassifier(), method=method, random_state=0).fit(table, labels)
+    model = Conformal(SemiSupervisedClassifier(), method=method, random_state=0).fit(table, soft)
+    assert_array_equal(model.held_out_rows_, plain.held_out_rows_)
+    assert_allclose(model.held_out_scores_, plain.held_out_scores_)
+    assert_array_equal(model.predict_set(X), plain.predict_set(X))
+    assert model.coverage_.held_out == plain.coverage_.held_out
+    assert model.coverage_.size == plain.coverage_.size
+
+
+def test_a_soft_label_counts_for_each_class_by_its_share():
+    X, y = classification(30)
+    soft = 0.7 * np.eye(3)[y] + 0.1
+    model = Conformal(SemiSupervisedClassifier(), level=0.8, random_state=0).fit(X, soft)
+    assert len(model.held_out_rows_) == 90
+    assert model.coverage_.n_labels == pytest.approx(30)
+    for fold in model.folds_:
+        P = fold.estimator.predict_proba(X[fold.rows])
+        assert_allclose(fold.predictions, P)
+        assert_allclose(fold.scores, adaptive_scores(P, fold.codes))
+        assert_allclose(fold.weights, soft[fold.rows, fold.codes])
+    # a class is in a set if the weight of the scores below its own is too small
+    new = X[:5]
+    needed = 0.8 * 31 - 1e-9
+    below = np.zeros((5, 3))
+    for fold in model.folds_:
+        S = adaptive_scores(fold.estimator.predict_proba(new))
+        below += (fold.weights * (fold.scores < S[:, :, None])).sum(axis=2)
+    assert_array_equal(model.predict_set(new), below < needed)
+
+
+def test_sets_from_soft_labels_cover_classes_that_are_drawn_from_them():
+    random = np.random.default_rng(0)
+    covered = []
+    for _ in range(20):
+        X = random.normal(size=(500, 2))
+        scores = X @ [[2.0, -1.0, 0.0], [0.0, 1.5, -1.5]]
+        shares = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+        soft = shares.copy()
+        soft[300:] = 0.0
+        model = Conformal(SemiSupervisedClassifier(members=["logistic"]), method="split")
+        sets = model.set_params(randomized=True, random_state=0).fit(X, soft).predict_set(X[300:])
+        covered.append((sets * shares[300:]).sum(axis=1).mean())
+    assert 0.89 < np.mean(covered) < 0.93
+
+
+def test_unclear_soft_labels_are_refused():
+    X, y = classification(30)
+    model = Conformal(SemiSupervisedClassifier())
+    soft = np.eye(3)[y]
+    soft[3] = [0.5, 0.2, 0.2]
+    with pytest.raises(ValueError, match="Row 3 of y holds"):
+        model.fit(X, soft)
+    soft = np.zeros((30, 3))
+    soft[:, :2] = np.eye(2)[y % 2]
+    soft[4] = [0.5, 0.0, 0.5]
+    with pytest.raises(ValueError, match="Column 2 of y has a share in held-out rows alone"):
+        model.fit(X, soft)

@@ -24,7 +24,6 @@ from regfactor import (
 from regfactor.losses import potentials
 from regfactor.losses.transfers import as_transfer
 from regfactor.model_selection import (
-    Conformal,
     LabeledKFold,
     ModelSpan,
     compare,
@@ -562,9 +561,3 @@ def test_soft_labels_and_weights_are_compared():
     )
     without = compare_with_supervised(SemiSupervisedClassifier(), X, spoiled)
     assert with_weights.semi_supervised.mean() > without.semi_supervised.mean() + 0.1
-
-
-def test_conformal_sets_of_soft_labels_are_refused_with_a_remedy():
-    X, y = load_iris(return_X_y=True)
-    with pytest.raises(ValueError, match="predict_set takes soft labels"):
-        Conformal(SemiSupervisedClassifier()).fit(X, np.eye(3)[y])

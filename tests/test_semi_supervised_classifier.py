@@ -273,7 +273,7 @@ def test_a_member_that_knows_the_held_out_labels_gets_the_weight_and_a_high_temp
         stated = MEMBERS[name](data)
         fitted = stated.fit()
         members.append(stated._fitted(fitted.model, fitted.energies, held_out))
-    stack = stacking.stacked(members, data, None, 6.0)
+    stack = stacking.stacked(members, data, None, 6.0, True)
     assert stack.weights[0] > 0.9
     assert stack.temperatures[0] >= 1 and stack.temperatures[1] < 1.5
 
@@ -283,8 +283,8 @@ def test_members_whose_class_shares_contradict_the_labels_lose_weight():
     members = [MEMBERS[name](data).fit() for name in ("logistic", "kernel")]
     members[1] = replace(members[1], class_shares=np.array([1.0, 0.0, 0.0]))
     shares = np.full(3, 1 / 3)
-    trusting = stacking.stacked(members, data, shares, 6.0).weights
-    indifferent = stacking.stacked(members, data, None, 6.0).weights
+    trusting = stacking.stacked(members, data, shares, 6.0, True).weights
+    indifferent = stacking.stacked(members, data, None, 6.0, True).weights
     assert trusting[1] < 0.1 * indifferent[1]
 
 
@@ -293,11 +293,57 @@ def test_an_average_that_is_too_modest_is_sharpened_and_its_order_kept():
     modest = 0.4 * data.label_shares + 0.2  # right on every label, with a probability of .6
     power = stacking.best_sharpness(modest, data)
     assert power > 2
-    sharp = stacking.sharpened(modest, power)
+    numbers = np.zeros(0)
+    stack = stacking.Stack(numbers, numbers, power, 0.0, np.zeros(3), numbers, modest, 0.0)
+    sharp = stack.adjusted(modest)
     np.testing.assert_allclose(sharp.sum(1), 1)
     np.testing.assert_array_equal(sharp.argmax(1), modest.argmax(1))
     wrong = np.roll(0.96 * data.label_shares + 0.02 - 0.02 / 3, 1, axis=1)
     assert stacking.best_sharpness(wrong, data) < 0.5
+
+
+def test_labels_of_a_rare_class_correct_an_average_that_ignores_how_rare_it_is():
+    rng = np.random.default_rng(0)
+    codes = (np.arange(400) % 10 == 0).astype(int)
+    X = rng.normal(size=(400, 3)) + codes[:, None]
+    few = np.where(np.arange(400) < 60, codes, -1)
+    # labels of both classes spread the same mass along the graph
+    model = SemiSupervisedClassifier(members=["graph"]).fit(X, few)
+    assert 0.3 < model.share_power_ < 3
+    without = replace(model._stack, share_power=0.0)
+    energies = [model._models[0].energies(model._coordinates.of(X))]
+    predicted = model._stack.probabilities(energies)[60:, 1].mean()
+    assert abs(predicted - 0.1) < abs(without.probabilities(energies)[60:, 1].mean() - 0.1)
+    equal = np.full(400, -1)
+    equal[np.flatnonzero(codes == 0)[:10]] = 0
+    equal[np.flatnonzero(codes == 1)[:10]] = 1
+    assert SemiSupervisedClassifier(members=["graph"]).fit(X, equal).share_power_ == 0
+    unknown = SemiSupervisedClassifier(members=["graph"], class_shares="unknown").fit(X, few)
+    assert unknown.share_power_ == 0
+
+
+def test_the_power_of_class_shares_is_the_posterior_mean():
+    data = labeled_rows(per_class=8)
+    weights = data.weights.copy()
+    weights[data.labeled[data.label_shares[:, 0] == 1]] = 5.0
+    data = replace(data, weights=weights)
+    members = [MEMBERS["graph"](data).fit()]
+    stack = stacking.stacked(members, data, None, 6.0, True)
+    average = members[0].held_out_proba
+    grid = stacking.SHARE_POWERS
+    logs = [
+        data.label_weights
+        @ np.log(
+            softmax(stack.sharpness * np.log(average) + h * stack.log_shares, axis=1)[
+                data.label_shares == 1
+            ]
+        )
+        - 2 * h**2
+        for h in grid
+    ]
+    posterior = np.exp(np.array(logs) - max(logs))
+    assert stack.share_power == pytest.approx(posterior @ grid / posterior.sum())
+    assert stack.share_power != 0
 
 
 def test_columns_in_common_units_are_tried_where_they_differ():

@@ -18,6 +18,7 @@ REMEDY = (
 )
 SEQUENCES = (list, tuple, set, dict, np.ndarray)
 COMPARABLE_KINDS = ("iuf", "US", "b")  # of numpy's types
+SUM_TOL = 1e-6  # by which shares of a soft label may miss 1
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,21 @@ def distinct_classes(classes: Iterable[Any]) -> Array:
     if known.ndim != 1 or len(set(known.tolist())) < len(known):
         raise ValueError(f"classes must name each class once, got {classes!r}.")
     return known
+
+
+def soft_labels(y: Any) -> Array:
+    """Return the shares of classes in each row's label, zeros in rows without a label."""
+    shares = np.array(y, dtype=np.float64)
+    shares[np.isnan(shares).all(axis=1)] = 0.0
+    sums = shares.sum(axis=1)
+    legal = (shares >= 0).all(axis=1) & ((sums == 0) | (np.abs(sums - 1) <= SUM_TOL))
+    if not legal.all():
+        row = int(legal.argmin())
+        raise ValueError(
+            f"Row {row} of y holds {shares[row].tolist()}; soft labels are shares >= 0 of the "
+            "classes that sum to 1, or zeros (or NaN) where a row has no label."
+        )
+    return shares
 
 
 def _places_among(known: Array, found: list[Any]) -> Array:

@@ -15,7 +15,11 @@ from sklearn.utils import _safe_indexing, indexable
 from regfactor.core.params import Array, frozen, optional
 from regfactor.fitting.inputs import weights_of_all_rows
 from regfactor.model_selection.folds import LabeledKFold
-from regfactor.model_selection.marked_labels import MarkedLabels, takes_unlabeled_rows
+from regfactor.model_selection.marked_labels import (
+    MarkedLabels,
+    holds_soft_labels,
+    takes_unlabeled_rows,
+)
 
 CONFIDENCE = 0.95
 NEGATIVE_PREFIX = "negative "
@@ -161,8 +165,7 @@ def compare_with_supervised(
         raise ValueError(
             f"cv must be a whole number >= 2 or a splitter such as LabeledKFold(5), got {cv!r}."
         )
-    shape = np.asarray(y).shape
-    is_soft = not is_regressor(estimator) and len(shape) == 2 and shape[1] > 1
+    is_soft = holds_soft_labels(y, estimator)
     if is_soft and scoring is not None:
         raise ValueError("scoring must be None for soft labels, which have a score of their own.")
     labels = MarkedLabels.soft(y) if is_soft else MarkedLabels.of(y, estimator)
@@ -170,14 +173,10 @@ def compare_with_supervised(
     weights = None
     if sample_weight is not None:
         weights = weights_of_all_rows(labels.y, sample_weight)
-    stratified = labels.y
-    marker = labels.marker
-    if is_soft:
-        stratified = np.where(labels.labeled, np.nan_to_num(labels.y).argmax(axis=1), -1)
-        marker = -1
+    plain = labels.for_folds
     folds = cv
     if isinstance(cv, numbers.Integral):
-        folds = LabeledKFold(int(cv), shuffle=True, random_state=0, unlabeled=marker)
+        folds = LabeledKFold(int(cv), shuffle=True, random_state=0, unlabeled=plain.marker)
     twin = estimator if supervised is None else supervised
     known = labels.labeled
     if supervised is not None and not takes_unlabeled_rows(supervised):
@@ -195,7 +194,7 @@ def compare_with_supervised(
 
     without = []
     with_unlabeled = []
-    for fold, (train, test) in enumerate(folds.split(X, stratified)):
+    for fold, (train, test) in enumerate(folds.split(X, plain.y)):
         known_rows = train[known[train]]
         without.append(tested(twin, known_rows, test, f"the supervised twin on fold {fold}"))
         with_unlabeled.append(tested(estimator, train, test, f"the estimator on fold {fold}"))

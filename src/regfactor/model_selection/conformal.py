@@ -36,7 +36,11 @@ from regfactor.fitting.parameters import (
 )
 from regfactor.model_selection.folds import LabeledKFold
 from regfactor.model_selection.held_out import ClassScores, ResidualScores, coverage_of, weights_of
-from regfactor.model_selection.marked_labels import MarkedLabels, takes_unlabeled_rows
+from regfactor.model_selection.marked_labels import (
+    MarkedLabels,
+    holds_soft_labels,
+    takes_unlabeled_rows,
+)
 
 SPLIT = "split"
 CROSS = "cross"
@@ -171,6 +175,9 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
     A level needs at least level / (1 - level) held-out labels: 9 for 0.9, 19 for 0.95. With fewer,
     `predict_set` and `predict_interval` raise an error; `why_not` returns its message.
 
+    A soft label is one label of each class, counted by its share: sets then cover a class that is
+    drawn with these shares. Its row is in `held_out_rows_` once for each class with a share.
+
     Arguments of `fit` are passed to the estimator. A held-out label counts as often as its
     `sample_weight` says: weights act as repetition counts.
 
@@ -227,7 +234,8 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
         ----------
         X : table of shape (n_samples, n_features)
         y : labels or targets
-            Unlabeled rows are marked.
+            Unlabeled rows are marked. For a classifier that takes soft labels, as
+            `SemiSupervisedClassifier`, y may be the matrix of the shares of classes.
         **fit_params : dict
             Arguments of the estimator's `fit`; those with a value for each row, such as
             `sample_weight`, are split like the rows.
@@ -240,6 +248,7 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
         if fit_params.get("sample_weight") is not None:
             weights = weights_of_all_rows(labels.y, fit_params["sample_weight"])
         held_out = self._held_out_rows(X, labels)
+        _check_shares_left(labels, held_out)
         rows = np.arange(len(labels.y))
         if not self._takes_unlabeled_rows():
             self._warn_of_marker(labels)
@@ -268,7 +277,7 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
         self._copy_attribute("n_features_in_", final)
         self._copy_attribute("feature_names_in_", final)
         self._copy_attribute("classes_", scoring, "classes")
-        self.coverage_ = coverage_of(scoring, folds, labels, self.level, self.why_not())
+        self.coverage_ = coverage_of(scoring, folds, self.level, self.why_not())
         return self
 
     def _copy_attribute(self, name: str, source: Any, source_name: str | None = None) -> None:
@@ -397,18 +406,14 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
         """Return the labels of the rows of X; raise if there are not two."""
         if y is None:
             raise ValueError("Conformal requires y to be passed, but the target y is None.")
-        if is_classifier(self.estimator):
-            shape = np.asarray(y).shape
-            if len(shape) == 2 and shape[1] > 1:
-                raise ValueError(
-                    f"y should be a 1d array, got an array of shape {shape}: a soft label is "
-                    "not covered by a set or missed. Give the class of each row, or use "
-                    "SemiSupervisedClassifier, whose predict_set takes soft labels."
-                )
+        if holds_soft_labels(y, self.estimator):
+            labels = MarkedLabels.soft(y)
+        elif is_classifier(self.estimator):
             y = labels_of_rows(y, X, self)
-        labels = MarkedLabels.of(y, self.estimator, self.unlabeled)
-        if is_classifier(self.estimator):
+            labels = MarkedLabels.of(y, self.estimator, self.unlabeled)
             encode_labels(labels.y, labels.marker)  # raises where classes and markers are unclear
+        else:
+            labels = MarkedLabels.of(y, self.estimator, self.unlabeled)
         check_consistent_length(X, labels.y)
         n_labels = int(labels.complete.sum())
         if n_labels < MIN_TRAINING_LABELS:
@@ -431,9 +436,9 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
             n_folds,
             shuffle=True,
             random_state=self.random_state,
-            unlabeled=labels.marker,
+            unlabeled=labels.for_folds.marker,
         )
-        return [test for _, test in folds.split(X, labels.y)]
+        return [test for _, test in folds.split(X, labels.for_folds.y)]
 
     def _n_calibration(self, n_labels: int) -> int:
         """Return the number of labels that calibrate: a share, and what the level needs."""
@@ -455,6 +460,8 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
         """Return how held-out rows are scored, by classes or by targets."""
         if is_regressor(self.estimator):
             return ResidualScores.of(labels)
+        if labels.is_soft:
+            return ClassScores(final.classes_, self.penalty, self.n_free, self.randomized)
         given = encode_labels(labels.y, labels.marker).classes
         classes = np.union1d(given, final.classes_)
         return ClassScores(classes, self.penalty, self.n_free, self.randomized)
@@ -474,3 +481,18 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
         tags.target_tags = own.target_tags
         tags.input_tags = own.input_tags
         return tags
+
+
+def _check_shares_left(labels: MarkedLabels, held_out: Sequence[Array]) -> None:
+    """Raise if a fit would be given no share of a class that soft labels hold."""
+    if not labels.is_soft:
+        return
+    totals = labels.y.sum(axis=0)
+    for test in held_out:
+        left = np.delete(labels.y, test, axis=0).sum(axis=0)
+        lost = np.flatnonzero((totals > 0) & (left <= 0))
+        if len(lost):
+            raise ValueError(
+                f"Column {lost[0]} of y has a share in held-out rows alone, so that a fit without "
+                "them would not know the class. Give soft labels a share of it in more rows."
+            )

@@ -35,7 +35,8 @@ class HeldOut:
     """A fitted estimator, the labeled rows it was not fitted to, its predictions and scores there.
 
     Predictions are probabilities of all classes, or means; `widths` are predicted deviations, and
-    `weights` act as repetition counts of the rows.
+    `weights` act as repetition counts of the rows. `codes` are the places of the classes. A soft
+    label is several entries, one for each class with a share, whose weights are the shares.
     """
 
     estimator: Any
@@ -44,6 +45,7 @@ class HeldOut:
     scores: Array
     weights: Array
     widths: Array | None = None
+    codes: Array | None = None
 
 
 @frozen
@@ -59,7 +61,8 @@ class ClassScores:
         """Return a column for each class, zero for classes that the model does not know."""
         found = np.asarray(model.predict_proba(X), dtype=np.float64)
         P = np.zeros((len(found), len(self.classes)))
-        P[:, np.searchsorted(self.classes, model.classes_)] = found
+        places = self.classes.tolist()
+        P[:, [places.index(name) for name in model.classes_.tolist()]] = found
         return P
 
     def held_out(
@@ -73,9 +76,17 @@ class ClassScores:
     ) -> HeldOut:
         """Return the scores of labeled rows; X holds these rows, `weights` are of all."""
         P = self.probabilities(model, X)
-        codes = self._codes(labels, rows)
-        scores = adaptive_scores(P, codes, **self._options(len(P), seed))
-        return HeldOut(model, rows, P, scores, weights[rows])
+        scores = adaptive_scores(P, **self._options(len(P), seed))
+        if labels.is_soft:
+            places, codes = np.nonzero(labels.y[rows])
+            counts = labels.y[rows[places], codes]
+        else:
+            places = np.arange(len(rows))
+            codes = encode_labels(labels.of_rows(rows), labels.marker, self.classes).codes
+            counts = np.ones(len(rows))
+        rows = rows[places]
+        counts = counts * weights[rows]
+        return HeldOut(model, rows, P[places], scores[places, codes], counts, codes=codes)
 
     def sets(
         self,
@@ -101,24 +112,16 @@ class ClassScores:
         sets = adaptive_sets(P, quantile, penalty=self.penalty, n_free=self.n_free)
         return float(np.average(sets.sum(axis=1), weights=weights))
 
-    def by_class(
-        self,
-        covered: Array,
-        labels: MarkedLabels,
-        rows: Array,
-        weights: Array,
-    ) -> dict[Any, float]:
+    def by_class(self, covered: Array, folds: Sequence[HeldOut]) -> dict[Any, float]:
         """Return the share of the labels of each class that are covered."""
-        codes = self._codes(labels, rows)
+        codes = np.concatenate([fold.codes for fold in folds if fold.codes is not None])
+        weights = weights_of(folds)
         shares = {}
         for code, name in enumerate(self.classes.tolist()):
             counts = weights * (codes == code)
             if counts.any():
                 shares[name] = float(np.average(covered, weights=counts))
         return shares
-
-    def _codes(self, labels: MarkedLabels, rows: Array) -> Array:
-        return encode_labels(labels.of_rows(rows), labels.marker, self.classes).codes
 
     def _options(self, n_rows: int, seed: int) -> dict[str, Any]:
         uniform = None
@@ -308,19 +311,17 @@ def guaranteed_coverage(n_labels: float, n_folds: int, level: float) -> float:
 def coverage_of(
     scores: ClassScores | ResidualScores,
     folds: Sequence[HeldOut],
-    labels: MarkedLabels,
     level: float,
     message: str,
 ) -> Coverage:
     """Return the coverage at a level by the scores of held-out labels."""
-    rows = np.concatenate([fold.rows for fold in folds])
     columns = _as_columns(np.concatenate([fold.scores for fold in folds]))
     weights = weights_of(folds)
     n_labels = float(weights.sum())
     covered = np.column_stack([covered_by_others(column, level, weights) for column in columns.T])
     by_class = {}
     if isinstance(scores, ClassScores):
-        by_class = scores.by_class(covered[:, 0], labels, rows, weights)
+        by_class = scores.by_class(covered[:, 0], folds)
     low, high = coverage_range(n_labels, level)
     return Coverage(
         level=level,

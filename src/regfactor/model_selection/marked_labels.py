@@ -11,7 +11,7 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 
 from regfactor.core.params import Array, frozen
-from regfactor.fitting.labels import as_labels, as_targets, is_labeled
+from regfactor.fitting.labels import as_labels, as_targets, is_labeled, soft_labels
 
 SEMI_SUPERVISED_PACKAGES = ("regfactor.", "sklearn.semi_supervised.")
 
@@ -20,12 +20,14 @@ SEMI_SUPERVISED_PACKAGES = ("regfactor.", "sklearn.semi_supervised.")
 class MarkedLabels:
     """Labels or targets of all rows, the marker of those without one, and which are known.
 
-    `known` has the shape of y: in rows of several targets single ones may be missing.
+    `known` has the shape of y: in rows of several targets single ones may be missing. Soft labels
+    are the shares of classes in each row, of which `known` has one entry.
     """
 
     y: Array
     marker: Any
     known: Array
+    is_soft: bool = False
 
     @staticmethod
     def of(y: Any, estimator: Any, unlabeled: Any = None) -> MarkedLabels:
@@ -44,9 +46,16 @@ class MarkedLabels:
     @staticmethod
     def soft(y: Any) -> MarkedLabels:
         """Return soft labels, the shares of classes in each row; zeros or NaN without a label."""
-        shares = np.asarray(y, dtype=np.float64)
-        known = np.asarray(np.nan_to_num(shares).any(axis=1))
-        return MarkedLabels(shares, None, known)
+        shares = soft_labels(y)
+        return MarkedLabels(shares, None, np.asarray(shares.any(axis=1)), is_soft=True)
+
+    @property
+    def for_folds(self) -> MarkedLabels:
+        """The labels by which folds are drawn: the most likely classes of soft labels."""
+        if not self.is_soft:
+            return self
+        codes = np.where(self.known, self.y.argmax(axis=1), -1)
+        return MarkedLabels(codes, -1, self.known)
 
     @property
     def labeled(self) -> Array:
@@ -68,6 +77,12 @@ class MarkedLabels:
         if y.dtype == object and not any(v is None or v != v for v in y.ravel()):
             return np.array(y.tolist())
         return y
+
+
+def holds_soft_labels(y: Any, estimator: Any) -> bool:
+    """Return whether labels of a classifier are a matrix of shares."""
+    shape = np.asarray(y).shape
+    return not is_regressor(estimator) and len(shape) == 2 and shape[1] > 1
 
 
 def inner_estimator(estimator: Any) -> Any:

@@ -28,7 +28,7 @@ from regfactor.fitting.inputs import (
     validated,
     weights_of_all_rows,
 )
-from regfactor.fitting.labels import distinct_classes, encode_labels, labels_of_rows
+from regfactor.fitting.labels import distinct_classes, encode_labels, labels_of_rows, soft_labels
 from regfactor.fitting.parameters import NON_NEGATIVE, NumberInterval, check_level, parametrized
 from regfactor.fitting.pool_estimator import PoolEstimator
 from regfactor.labels.semi_supervised.common_units import CommonUnitsMember
@@ -68,7 +68,6 @@ TRUST_IN_UNKNOWN = 2.0  # where the shares of labels may differ from those of al
 LARGEST_SHARE_RATIO = 3.0  # between predicted class shares, for labels that are equally many
 SMALLEST_WEIGHT = 1e-30  # that the heaviest row may have; products stay in single precision
 LARGEST_WEIGHT = 1e30
-SUM_TOL = 1e-6  # by which shares of a soft label may miss 1
 
 
 @frozen
@@ -78,10 +77,11 @@ class ClassPool(Pool[FittedMember]):
     data: LabeledRows
     class_shares: Array | None
     trust: float
+    drawn_at_random: bool  # whether class shares of the labels are about those of all rows
 
     def stack(self, fitted: Sequence[FittedMember]) -> Stack:
         """Return the weights of fitted members."""
-        return stacked(fitted, self.data, self.class_shares, self.trust)
+        return stacked(fitted, self.data, self.class_shares, self.trust, self.drawn_at_random)
 
     def loss(self, fitted: Sequence[FittedMember]) -> float:
         """Return minus the mean log-likelihood of the labels that the members did not see."""
@@ -102,15 +102,15 @@ class PoolInputs:
 
 @parametrized
 class SemiSupervisedClassifier(ClassifierMixin, PoolEstimator):
-    r"""p(class | x) ~ (sum over members m of w_m softmax(beta_m E_m(x)))^g, by held-out labels.
+    r"""p(class | x) ~ (sum over members m of w_m softmax(beta_m E_m(x)))^g s^h by held-out labels.
 
     E_m are the energies of simple models of three families: forward ones predict the class from the
     row (a linear and a kernel model), a graph model spreads labels to neighbors, and reverse ones
     predict the row from the class (Gaussian classes with a common variance, a common covariance and
     their own, to which unlabeled rows contribute by EM). Which is right depends on the data. Each
     is fitted without each fold of the labels too; the labels that it did not see choose its inverse
-    temperature beta_m and its weight w_m, and the power g of the average. Members whose predicted
-    class shares contradict those of the labels lose weight.
+    temperature beta_m and its weight w_m, and the powers g of the average and h of s, the class
+    shares of the labels. Members whose predicted class shares contradict those lose weight.
 
     Parameters
     ----------
@@ -155,6 +155,8 @@ class SemiSupervisedClassifier(ClassifierMixin, PoolEstimator):
         beta.
     sharpness_ : float
         g.
+    share_power_ : float
+        h; zero where labels are equally many for each class, or `class_shares` is not "labels".
     scores_ : ndarray of shape (n_members,)
         Mean log-likelihood of the labels that each member did not see.
     class_shares_ : ndarray of shape (n_classes,)
@@ -309,7 +311,7 @@ class SemiSupervisedClassifier(ClassifierMixin, PoolEstimator):
         if len(data.labeled) == len(data.rows):
             class_shares = None
         members = self._members(inputs)
-        return ClassPool(members, data, class_shares, trust)
+        return ClassPool(members, data, class_shares, trust, is_option(self.class_shares, "labels"))
 
     def _members(self, inputs: PoolInputs) -> list[ClassMember]:
         """Return the members that the parameter names, with the rows."""
@@ -355,6 +357,7 @@ class SemiSupervisedClassifier(ClassifierMixin, PoolEstimator):
         self.weights_ = stack.weights
         self.temperatures_ = stack.temperatures
         self.sharpness_ = stack.sharpness
+        self.share_power_ = stack.share_power
         self.scores_ = stack.scores
         self.class_shares_ = pool.class_shares
         self._coordinates = inputs.coordinates
@@ -362,9 +365,12 @@ class SemiSupervisedClassifier(ClassifierMixin, PoolEstimator):
         self._assumptions = [member.assumes for member in fitted]
         self._stack = stack
         held_out = pool.data.folds >= 0
-        self._held_out_proba = stack.held_out[held_out]
-        self._held_out_codes = pool.data.label_shares[held_out].argmax(axis=1)
-        self._held_out_weights = pool.data.label_weights[held_out]
+        # a soft label is an entry for each class with a share, which is its weight
+        shares = pool.data.label_shares[held_out]
+        places, codes = np.nonzero(shares)
+        self._held_out_proba = stack.held_out[held_out][places]
+        self._held_out_codes = codes
+        self._held_out_weights = pool.data.label_weights[held_out][places] * shares[places, codes]
         self.transduction_proba_ = self._transduced(fitted, inputs)
         self.transduction_ = self.classes_[self.transduction_proba_.argmax(axis=1)]
         self._changed_share = _changed_share(
@@ -483,19 +489,9 @@ class SemiSupervisedClassifier(ClassifierMixin, PoolEstimator):
 
 def _soft_labels(y: Any, n_rows: int, classes: Any) -> tuple[Array, Array]:
     """Return the classes and shares of a matrix of soft labels."""
-    shares = np.array(y, dtype=np.float64)
+    shares = soft_labels(y)
     if len(shares) != n_rows:
         raise ValueError(f"y has {len(shares)} rows of soft labels and X {n_rows} rows.")
-    shares[np.isnan(shares).all(axis=1)] = 0.0
-    illegal = ~(shares >= 0).all(axis=1)
-    sums = shares.sum(axis=1)
-    illegal |= (sums != 0) & ~(np.abs(sums - 1) <= SUM_TOL)
-    if illegal.any():
-        row = int(illegal.argmax())
-        raise ValueError(
-            f"Row {row} of y holds {shares[row].tolist()}; soft labels are shares >= 0 of the "
-            "classes that sum to 1, or zeros (or NaN) where a row has no label."
-        )
     names = np.arange(shares.shape[1]) if classes is None else distinct_classes(classes)
     if len(names) != shares.shape[1]:
         raise ValueError(f"y has {shares.shape[1]} columns of shares and classes {len(names)}.")

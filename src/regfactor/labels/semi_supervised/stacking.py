@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 
 from regfactor.core.params import Array, frozen
 from regfactor.labels.semi_supervised.labeled_rows import LabeledRows
@@ -19,6 +19,8 @@ WEIGHT_TOL = 1e-4  # change of a weight at which EM ends
 SMALLEST_CLASS_SHARE = 0.01
 SHARPNESSES = np.exp(np.linspace(-1.0, 1.2, 12))  # powers of the average
 SHARPNESS_PRIOR = 5.0  # weight of the squared logarithm of the power in its prior
+SHARE_POWERS = np.linspace(-2.0, 3.0, 21)  # of the class shares of the labels
+SHARE_POWER_DEVIATION = 0.5  # of their prior around zero
 
 
 @frozen
@@ -26,18 +28,21 @@ class Stack:
     """Temperatures and weights of the members of a pool, in their order.
 
     An average of probabilities is less sure than it should be where its members agree; the held-out
-    labels choose a power of it, the sharpness.
+    labels choose a power of it, the sharpness. Some members, as the graph, do not use that a class
+    has few labels; held-out labels choose a power of the class shares too.
     """
 
     temperatures: Array
     weights: Array
     sharpness: float
+    share_power: float
+    log_shares: Array
     scores: Array  # mean log-likelihood of the labels that each member did not see
     held_out: Array  # probabilities of the labeled rows by the average
     loss: float
 
     def probabilities(self, energies: Sequence[Array]) -> Array:
-        """Return the average of the members' probabilities, to the power of the sharpness."""
+        """Return the average of the members' probabilities, with the powers that labels chose."""
         total = np.zeros_like(energies[0])
         for weight, temperature, of_member in zip(
             self.weights,
@@ -48,7 +53,17 @@ class Stack:
             if weight == 0:
                 continue
             total += weight * softmax(temperature * of_member, axis=1)
-        return sharpened(total, self.sharpness)
+        return self.adjusted(total)
+
+    def adjusted(self, average: Array) -> Array:
+        """Return an average of probabilities to the power of the sharpness, times class shares."""
+        found: Array = softmax(self.logs(average), axis=1)
+        return found
+
+    def logs(self, average: Array) -> Array:
+        """Return the logarithms of adjusted probabilities, up to a number for each row."""
+        logs = np.log(np.maximum(average, np.finfo(float).tiny))
+        return self.sharpness * logs + self.share_power * self.log_shares
 
     def restricted(self, kept: Array) -> Stack:
         """Return the average of some members alone."""
@@ -61,12 +76,14 @@ def stacked(
     data: LabeledRows,
     class_shares: Array | None,
     trust: float,
+    drawn_at_random: bool,
 ) -> Stack:
     """Return the weights that suit the labels that the members did not see.
 
     Weights maximize sum_i log sum_m w_m v_im + .3 sum_m log w_m, with v_im the probability of the
     label of row i by member m; then exp(-trust KL) takes weight from members whose predicted
-    shares of classes disagree with `class_shares`.
+    shares of classes disagree with `class_shares`. Where rows to label are `drawn_at_random`, the
+    class shares of the labels correct the average too.
     """
     temperatures = np.array([member.temperature for member in members])
     probabilities = np.array([member.held_out_proba for member in members])
@@ -81,18 +98,16 @@ def stacked(
         weights /= weights.sum()
     average = np.einsum("m,mic->ic", weights, probabilities)
     sharpness = best_sharpness(average, data)
-    held_out = sharpened(average, sharpness)
+    log_shares = np.zeros(data.n_classes)
+    if drawn_at_random:
+        log_shares = np.log(data.class_counts + 1)
+        log_shares -= log_shares.mean()
+    stack = Stack(temperatures, weights, sharpness, 0.0, log_shares, scores, average, 0.0)
+    stack = replace(stack, share_power=mean_share_power(stack, data))
+    held_out = stack.adjusted(average)
     pooled = np.einsum("ic,ic->i", held_out, data.label_shares) + SMALLEST_PROBABILITY
     loss = -float(np.log(pooled) @ row_weights / row_weights.sum())
-    return Stack(temperatures, weights, sharpness, scores, held_out, loss)
-
-
-def sharpened(probabilities: Array, sharpness: float) -> Array:
-    """Return a power of probabilities, scaled to sum to one."""
-    if sharpness == 1:
-        return probabilities
-    powers = np.maximum(probabilities, np.finfo(float).tiny) ** sharpness
-    return powers / powers.sum(axis=1, keepdims=True)
+    return replace(stack, held_out=held_out, loss=loss)
 
 
 def best_sharpness(average: Array, data: LabeledRows) -> float:
@@ -107,6 +122,22 @@ def best_sharpness(average: Array, data: LabeledRows) -> float:
     likelihoods = SHARPNESSES * of_labels - np.log(sums) @ weights
     prior = SHARPNESS_PRIOR * np.log(SHARPNESSES) ** 2
     return float(SHARPNESSES[np.argmax(likelihoods - prior)])
+
+
+def mean_share_power(stack: Stack, data: LabeledRows) -> float:
+    """Return the posterior mean of the power of the class shares by held-out labels.
+
+    With few labels it stays near zero, its mean before any was seen.
+    """
+    held_out = data.folds >= 0
+    if not held_out.any() or not stack.log_shares.any():
+        return 0.0
+    logs = stack.logs(stack.held_out[held_out])
+    tilted = log_softmax(logs + SHARE_POWERS[:, None, None] * stack.log_shares, axis=2)
+    weights = data.label_weights[held_out]
+    likelihoods = np.einsum("kic,ic,i->k", tilted, data.label_shares[held_out], weights)
+    posterior = softmax(likelihoods - 0.5 * (SHARE_POWERS / SHARE_POWER_DEVIATION) ** 2)
+    return float(posterior @ SHARE_POWERS)
 
 
 def likelihood_weights(likelihoods: Array, row_weights: Array) -> Array:
