@@ -69,6 +69,16 @@ def test_regressions_of_rows_agree_with_numpy(drawn):
 
 
 @compiled
+@settings(max_examples=80)
+@given(tables())
+def test_gram_matrices_agree_with_numpy(drawn):
+    table, _, _, weights = drawn
+    found = np.triu(kernels.gram_of_rows(table, weights))
+    expected = np.triu(kernels.gram_of_rows_numpy(table, weights))
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@compiled
 def test_the_equations_of_rows_and_columns_are_those_of_the_dense_table():
     rng = np.random.default_rng(0)
     X = scipy.sparse.random_array((30, 20), density=0.2, rng=rng, format="csr")
@@ -129,6 +139,8 @@ def test_factors_and_weights_of_other_lengths_are_refused():
         kernels.predict_entries(table, np.ones((2, 2)), np.ones((4, 2)))
     with pytest.raises(ValueError, match="codes have 2 columns and components 3"):
         kernels.predict_entries(table, np.ones((2, 2)), np.ones((5, 3)))
+    with pytest.raises(ValueError, match="as many values"):
+        kernels.gram_of_rows(table, np.ones(3))
     with pytest.raises(ValueError, match="as many weights"):
         kernels.solve_rows(table, np.ones(3), np.ones((5, 2)), np.ones(2), np.ones((2, 2)))
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from regfactor.core.linalg import solve_columns
+from regfactor.core.linalg import gram, solve_columns
 from regfactor.core.params import Array, frozen
 
 GATHERED_ELEMENTS = 2_000_000  # numbers of gathered factors that numpy holds at once
@@ -205,6 +205,35 @@ def solve_rows_numpy(
 ) -> Array:
     """Sum products of pairs of columns of D over the entries of a row, and solve in batches."""
     return solve_columns(D, weights, ridge, right.T, table).T
+
+
+def gram_of_rows(table: SparseRows, values: Array) -> Array:
+    """Return the Gram matrix of the columns, in float64; its upper triangle counts.
+
+    Parameters
+    ----------
+    table : SparseRows
+    values : ndarray of shape (n_entries,)
+
+    Returns
+    -------
+    ndarray of shape (n_columns, n_columns)
+    """
+    values = np.ascontiguousarray(values, np.float64)
+    if values.shape != table.columns.shape:
+        raise ValueError(f"{len(table.columns)} entries need as many values, got {values.shape}.")
+    if KERNELS.module is None:
+        return gram_of_rows_numpy(table, values)
+    width = table.shape[1]
+    out = np.zeros((width, width))
+    KERNELS.module.gram(0, len(table), table.indptr, table.columns, values, out)
+    return out
+
+
+def gram_of_rows_numpy(table: SparseRows, values: Array) -> Array:
+    """Multiply the sparse matrices."""
+    matrix = scipy.sparse.csr_array((values, table.columns, table.indptr), shape=table.shape)
+    return gram(matrix)
 
 
 def _selected(table: SparseRows, weights: Array, chosen: Array) -> tuple[SparseRows, Array]:

@@ -17,7 +17,7 @@ import scipy.sparse
 from regfactor.core.factors import Factors
 from regfactor.core.linalg import gram, solve_columns
 from regfactor.core.params import Array, frozen
-from regfactor.engine.kernels import KERNELS, SparseRows, predict_entries, solve_rows
+from regfactor.engine.kernels import KERNELS, SparseRows, gram_of_rows, predict_entries, solve_rows
 
 BLOCK_ELEMENTS = 500_000  # numbers of a dense block of rows, which should stay in the cache
 # columns up to which a Gram matrix is summed over dense blocks, which needs no second copy
@@ -27,6 +27,8 @@ MIN_BLOCK_VECTORS = 4  # vectors multiplied at once from which on dense blocks a
 MIN_BLOCK_DENSITY = 0.06
 # share of observed entries up to which the compiled product of factors is faster than either
 MAX_KERNEL_DENSITY = 0.25
+# the same for a Gram matrix, against sums over dense blocks of rows
+MAX_GRAM_DENSITY = 0.2
 
 
 @dataclass(frozen=True)
@@ -266,6 +268,8 @@ class Pattern:
 
         Its upper triangle counts.
         """
+        if KERNELS.module is not None and self.density <= MAX_GRAM_DENSITY:
+            return gram_of_rows(self.checked_rows, entries)
         if not self.dense and self.shape[1] > MAX_BLOCK_GRAM:
             return gram(self.matrix(entries))
         total = np.zeros((self.shape[1], self.shape[1]), order="F")

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from regfactor.core.loop import Iterate
-from regfactor.core.params import EPS, Array
+from regfactor.core.params import EPS, SMALLEST_NORMAL, Array
 from regfactor.problems.block_squares import BlockPoint, BlockSquares, BlockSums
 from regfactor.solvers.base import Solver
 
@@ -104,9 +104,10 @@ def resized(
 ) -> Array:
     """Return components of which the small ones have the sizes of a proximal step.
 
-    An atom of size s along a direction v changes by (|G v| - alpha) / curvature, G the residuals at
-    the point before. Regressions in turn multiply s by (|G v| / alpha)^2 instead, which is slow for
-    s below alpha / curvature: such atoms would neither grow nor vanish.
+    An atom of size s along a direction v changes by (|G v| - alpha) / h, G the residuals at the
+    point before and h the curvature of the loss along it. Regressions in turn multiply s by
+    (|G v| / alpha)^2 instead, which is slow for s below alpha / h: such atoms would neither grow
+    nor vanish.
     """
     lengths = np.linalg.norm(C, axis=1)
     V = C / lengths[:, None]
@@ -115,11 +116,28 @@ def resized(
     pulls = np.sqrt(np.maximum(np.einsum("kj,kj->k", V @ gram, V), 0))
     along = before.C @ V.T
     sizes = np.sqrt(np.maximum(np.einsum("ik,ik->k", along, before.moments @ along), 0))
-    proximal = sizes + step * (pulls - problem.alpha) / problem.density
-    small = lengths**2 < problem.alpha / (2 * problem.density)
+    curvatures = curvatures_along(problem, along, V, sums) / np.maximum(sizes**2, SMALLEST_NORMAL)
+    curvatures = np.where(sizes > 0, curvatures, problem.density)
+    proximal = sizes + step * (pulls - problem.alpha) / curvatures
+    small = lengths**2 < problem.alpha / (2 * curvatures)
     new = np.where(small, np.maximum(proximal, 0), lengths**2)
     kept = new > 0
     return np.sqrt(new[kept])[:, None] * V[kept]
+
+
+def curvatures_along(problem: BlockSquares, codes: Array, V: Array, sums: BlockSums) -> Array:
+    """Return the sum of w (u_i v_j)^2 over observed entries for each u = Phi codes_k, v = V_k.
+
+    It is the curvature of the loss along an atom: near the density for atoms that are spread over
+    the table, and up to one for those of few columns.
+    """
+    k = len(codes)
+    first, second = np.triu_indices(k + 1)
+    inner = second < k
+    twice = np.where(first[inner] == second[inner], 1.0, 2.0)
+    squares = codes[first[inner]] * codes[second[inner]] * twice[:, None]
+    of_columns = sums.equations[:, inner] @ squares
+    return np.asarray(np.einsum("kj,jk->k", np.square(V), of_columns))
 
 
 def improved(

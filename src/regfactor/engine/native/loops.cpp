@@ -163,6 +163,22 @@ int64_t solve_rows(Rows<Offset> rows, const T* weight, const T* D, int64_t strid
     return failed;
 }
 
+template <class Offset>
+void gram(Rows<Offset> rows, const double* value, int64_t n_columns, double* gram) {
+    for (int64_t row = rows.first; row < rows.last; ++row) {
+        const Offset end = rows.start[row + 1];
+        for (Offset e = rows.start[row]; e < end; ++e) {
+            const int64_t a = rows.column[e];
+            const double factor = value[e];
+            for (Offset f = e; f < end; ++f) {
+                const int64_t b = rows.column[f];
+                const int64_t place = a < b ? a * n_columns + b : b * n_columns + a;
+                gram[place] += factor * value[f];
+            }
+        }
+    }
+}
+
 #define INSTANTIATE(T, Offset)                                                                     \
     template void entries<T, Offset>(Rows<Offset>, const T*, const T*, int64_t, T*);               \
     template int64_t solve_rows<T, Offset>(Rows<Offset>, const T*, const T*, int64_t, const T*,    \
@@ -170,6 +186,8 @@ int64_t solve_rows(Rows<Offset> rows, const T* weight, const T* D, int64_t strid
 
 template int64_t solve_rows_memory<float>(int64_t);
 template int64_t solve_rows_memory<double>(int64_t);
+template void gram<int32_t>(Rows<int32_t>, const double*, int64_t, double*);
+template void gram<int64_t>(Rows<int64_t>, const double*, int64_t, double*);
 INSTANTIATE(float, int32_t)
 INSTANTIATE(float, int64_t)
 INSTANTIATE(double, int32_t)

@@ -1,7 +1,7 @@
 // Loops over the stored entries of a sparse table, for which numpy must gather rows of factors.
 //
-// Every function works on rows first..last-1 and writes output of these rows alone, so that calls
-// on disjoint ranges may run at once. Nothing is checked here: offsets rise, columns are in range
+// Every function works on rows first..last-1 and writes output of these rows alone, or adds to sums
+// that its caller owns, so that calls on disjoint ranges may run at once. Nothing is checked here: offsets rise, columns are in range
 // and lengths agree because the wrappers of kernels.py make sure of it.
 #pragma once
 
@@ -33,3 +33,8 @@ int64_t solve_rows_memory(int64_t stride);
 template <class T, class Offset>
 int64_t solve_rows(Rows<Offset> rows, const T* weight, const T* D, int64_t stride, const T* ridge,
                    int64_t rank, const T* right, T* memory, T* out);
+
+// gram[a, b] += sum over rows of value_a value_b for columns a <= b; gram has rows of `n_columns`.
+// Only the upper triangle is written. Values are of entries, whose columns may stand in any order.
+template <class Offset>
+void gram(Rows<Offset> rows, const double* value, int64_t n_columns, double* gram);

@@ -55,6 +55,21 @@ void define(nb::module_& m) {
         nb::arg("ridge").noconvert(), nb::arg("right").noconvert(), nb::arg("out").noconvert());
 }
 
+template <class Offset>
+void define_gram(nb::module_& m) {
+    m.def(
+        "gram",
+        [](int64_t first, int64_t last, Input<Offset> indptr, Input<int32_t> columns,
+           Input<double> values, Output<double> out) {
+            const Rows<Offset> rows{first, last, indptr.data(), columns.data()};
+            const int64_t n_columns = static_cast<int64_t>(out.shape(1));
+            nb::gil_scoped_release release;
+            gram(rows, values.data(), n_columns, out.data());
+        },
+        nb::arg("first"), nb::arg("last"), nb::arg("indptr").noconvert(),
+        nb::arg("columns").noconvert(), nb::arg("values").noconvert(), nb::arg("out").noconvert());
+}
+
 }  // namespace
 
 NB_MODULE(_kernels, m) {
@@ -64,4 +79,6 @@ NB_MODULE(_kernels, m) {
     define<float, int64_t>(m);
     define<double, int32_t>(m);
     define<double, int64_t>(m);
+    define_gram<int32_t>(m);
+    define_gram<int64_t>(m);
 }
