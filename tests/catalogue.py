@@ -15,7 +15,7 @@ from regfactor import kernels, losses, maps, norms, penalties, problems, solvers
 from regfactor.comparisons.local_descent import Local, Staged
 from regfactor.comparisons.many_views import ManyViews, SimplexSearch
 from regfactor.labels.expectation.annealing import Annealing
-from regfactor.labels.expectation.problem import Expectation, Margin, Statements
+from regfactor.labels.expectation.problem import Expectation, MarginLoss, Statements
 from regfactor.labels.latent.descent import LatentDescent, PairSweeps
 from regfactor.labels.latent.features import Monomials
 from regfactor.labels.latent.placement import LinearBasis
@@ -540,7 +540,7 @@ PROBLEMS = {
         np.concatenate([[0, 1] * 4, np.full(22, -1)]),
         np.ones(30),
         2,
-        Margin.of(losses.Logistic()),
+        MarginLoss.of(losses.Logistic()),
         1.0,
         0.5,
         Statements.none(22),

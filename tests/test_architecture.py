@@ -177,6 +177,55 @@ def test_every_file_says_what_it_is(name):
     assert ast.get_docstring(TREES[name])
 
 
+# the same mathematics in two roles: a potential and its loss, a loss and a distribution of clusters,
+# an estimator and its adapter; and the constraints on factors and on labels, both public
+SAME_NAME = {
+    "AutoForecaster",
+    "Constraint",
+    "Gamma",
+    "Identity",
+    "Multinomial",
+    "NegativeBinomial",
+    "Poisson",
+    "Softmax",
+}
+
+
+def test_a_class_name_is_used_once():
+    homes = {}
+    for name, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(name)
+    twice = {name: found for name, found in homes.items() if len(found) > 1}
+    assert set(twice) == SAME_NAME, twice
+
+
+OF_A_RUN = {"objective_", "status_", "solver_", "n_iter_", "history_", "_certificate"}
+
+
+@every_module
+def test_what_a_run_reports_is_set_by_the_common_fit_alone(name):
+    if package(name) == "comparisons" or name == "regfactor.fitting.base":
+        return
+    stored = [
+        f"{node.attr} in line {node.lineno}"
+        for node in ast.walk(TREES[name])
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and node.attr in OF_A_RUN
+    ]
+    assert not stored, f"{name} sets {stored}; return a Solution, which `Estimator._record` takes"
+
+
+@every_module
+def test_nothing_is_kept_from_the_formatter(name):
+    text = (PACKAGE.parent / Path(*name.split("."))).with_suffix(".py")
+    if not text.exists():
+        text = PACKAGE.parent / Path(*name.split(".")) / "__init__.py"
+    assert not re.search(r"# *fmt: *(off|skip)", text.read_text())
+
+
 @pytest.mark.parametrize("module", ROLES)
 def test_every_public_part_is_in_the_catalogue(module):
     role, tables = ROLES[module]

@@ -13,7 +13,7 @@ import regfactor
 from regfactor import AutoImputer
 from regfactor.tables.auto_imputer import local_models, parts, stating
 from regfactor.tables.auto_imputer.conditioning import DenseNormal
-from regfactor.tables.auto_imputer.copula import Scores
+from regfactor.tables.auto_imputer.copula import RankScores
 from regfactor.tables.auto_imputer.covariance_em import fit_covariance
 from regfactor.tables.auto_imputer.forests import Forest
 from regfactor.tables.auto_imputer.held_out import hold_out
@@ -148,7 +148,7 @@ def test_a_prior_explains_no_more_than_the_variance():
 
 def test_normal_scores_and_the_way_back():
     x = np.array([3.0, 1.0, 2.0, 2.0, np.nan])
-    scores = Scores.of(x, np.ones(5))
+    scores = RankScores.of(x, np.ones(5))
     from scipy.stats import norm
 
     expected = norm.ppf([(3.5) / 4, 0.5 / 4, 2 / 4, 2 / 4])

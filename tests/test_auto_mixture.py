@@ -28,8 +28,14 @@ from regfactor.clusters.linear_families import (
     log_rising_factorials,
 )
 from regfactor.clusters.mixture_members import MixtureRows, densities
-from regfactor.clusters.table_kinds import Layout, TableKind, one_hot_groups, shares_units
-from regfactor.clusters.transformations import Identity, Logarithm, Principal, Scaled, SquareRoot
+from regfactor.clusters.table_kinds import TableKind, TableLayout, one_hot_groups, shares_units
+from regfactor.clusters.transformations import (
+    Logarithm,
+    Principal,
+    Scaled,
+    SquareRoot,
+    Untransformed,
+)
 
 RNG = np.random.default_rng(0)
 FAMILIES = [
@@ -155,7 +161,7 @@ def test_weights_act_as_repetition_counts(family):
 
 @pytest.mark.parametrize(
     "function",
-    [Identity(), Logarithm(shifted=False), Logarithm(shifted=True), SquareRoot()],
+    [Untransformed(), Logarithm(shifted=False), Logarithm(shifted=True), SquareRoot()],
     ids=lambda function: f"{function!r}",
 )
 def test_jacobians_are_finite_differences(function):
@@ -202,7 +208,7 @@ def test_kinds_of_tables():
     assert TableKind.of(words) is TableKind.SPARSE
     assert TableKind.of(words[:, :30]) is TableKind.COUNT
     assert TableKind.of(words * np.geomspace(1, 1e9, 60)) is TableKind.NON_NEGATIVE  # other units
-    layout = Layout.of(np.array([[0.5, 1, 7], [0.2, 0, 7], [-1, 1, 7]]), None)
+    layout = TableLayout.of(np.array([[0.5, 1, 7], [0.2, 0, 7], [-1, 1, 7]]), None)
     np.testing.assert_array_equal(layout.numbers, [0])
     np.testing.assert_array_equal(layout.bits, [1])
 
@@ -211,15 +217,15 @@ def test_columns_of_two_numbers_are_bits_unless_they_are_rare_words():
     rng = np.random.default_rng(0)
     ages = rng.integers(20, 80, (50, 3))
     flags = rng.integers(0, 2, (50, 2))
-    layout = Layout.of(np.hstack([ages, flags]).astype(float), None)
+    layout = TableLayout.of(np.hstack([ages, flags]).astype(float), None)
     np.testing.assert_array_equal(layout.bits, [3, 4])
     words = rng.poisson(0.3, (50, 6)).astype(float)
     words[:, 5] = np.arange(50) == 7
-    layout = Layout.of(words, None)
+    layout = TableLayout.of(words, None)
     assert layout.kind is TableKind.COUNT
     assert not len(layout.bits)
     features = np.hstack([flags, flags[:, ::-1], ages[:, :1]]).astype(float)
-    np.testing.assert_array_equal(Layout.of(features, None).bits, [0, 1, 2, 3])
+    np.testing.assert_array_equal(TableLayout.of(features, None).bits, [0, 1, 2, 3])
 
 
 def test_units_are_shared_where_variances_compare():
@@ -257,7 +263,7 @@ def test_rising_factorials_of_small_and_large_counts():
 def test_em_never_lowers_the_likelihood_of_shared_variances(missing):
     X, y = clusters()
     X[np.random.default_rng(1).random(X.shape) < missing] = np.nan
-    data = MixtureRows(X, np.ones(len(X)), Layout.of(X, None))
+    data = MixtureRows(X, np.ones(len(X)), TableLayout.of(X, None))
     density = densities(data, 3)[0]
     assert isinstance(density.family, DiagonalGaussian)
     rows = density.prepare(X)

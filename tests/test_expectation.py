@@ -22,7 +22,7 @@ from regfactor.labels.expectation.margin_newton import (
 )
 from regfactor.labels.expectation.problem import (
     Expectation,
-    Margin,
+    MarginLoss,
     MarginWeights,
     Statements,
     entropies,
@@ -34,11 +34,11 @@ from regfactor.solvers.base import solve
 
 HARD = np.inf
 MARGINS = {
-    "squared": Margin.of(Squared()),
-    "squared_hinge": Margin.of(SquaredHinge()),
-    "logistic": Margin.of(Logistic()),
-    "smoothed_hinge": Margin.of(SmoothedHinge(0.5)),
-    "hinge": Margin.of(Hinge()),
+    "squared": MarginLoss.of(Squared()),
+    "squared_hinge": MarginLoss.of(SquaredHinge()),
+    "logistic": MarginLoss.of(Logistic()),
+    "smoothed_hinge": MarginLoss.of(SmoothedHinge(0.5)),
+    "hinge": MarginLoss.of(Hinge()),
 }
 every_margin = pytest.mark.parametrize("margin", MARGINS.values(), ids=MARGINS)
 
@@ -382,7 +382,7 @@ def test_squared_is_the_squared_hinge_near_zero_and_others_are_refused():
         MARGINS["squared"].value(f, plus, minus), MARGINS["squared_hinge"].value(f, plus, minus)
     )
     with pytest.raises(ValueError, match="use 'squared_hinge'"):
-        Margin.of(Huber())
+        MarginLoss.of(Huber())
 
 
 # annealing

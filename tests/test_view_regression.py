@@ -9,8 +9,8 @@ from regfactor import ReducedRankRegression, TwoViewSubspace
 from regfactor.views.smoothers import (
     Directions,
     Shrinkage,
+    SmoothedTable,
     Smoother,
-    Targets,
     best_shrinkage,
     smoother,
     stacking_weights,
@@ -34,7 +34,9 @@ def pair(seed=0, n=120, d=(6, 4), noise=0.3):
 
 def centered_targets(Y, root):
     weights = np.square(root)
-    return Targets(root[:, None] * (Y - weights @ Y / weights.sum()), root, 1.0, centered=True)
+    return SmoothedTable(
+        root[:, None] * (Y - weights @ Y / weights.sum()), root, 1.0, centered=True
+    )
 
 
 @pytest.mark.parametrize(("n", "d"), [(20, 4), (10, 30)])
@@ -61,7 +63,7 @@ def test_leave_one_out_is_that_of_refits(n, d):
 
 def test_stacking_weights_are_the_best_of_the_simplex():
     random = rng(3)
-    targets = Targets(np.zeros((40, 2)), np.ones(40), 1.0, centered=True)
+    targets = SmoothedTable(np.zeros((40, 2)), np.ones(40), 1.0, centered=True)
     common = random.normal(size=(40, 2))
     nothing = Directions.of(np.zeros((40, 1)), targets)
     smoothers = []

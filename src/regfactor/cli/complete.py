@@ -88,7 +88,7 @@ def run(job: Job, path: Path, level: float | None = None) -> None:
     job.fit("filling missing cells", model, clean.iloc[rows])
     with job.console.progress("filling missing cells"):
         predicted = model.complete(clean)
-        limits = Limits.of(model, clean, SHOWN_LEVEL if level is None else level)
+        limits = CellLimits.of(model, clean, SHOWN_LEVEL if level is None else level)
     filled = Filled(predicted, missing, found, predicted)
     hidden = held_out_cells(model)
     _print(job, filled, hidden, model)
@@ -162,7 +162,7 @@ def with_whole_numbers(X: Any, names: list[str]) -> Any:
 
 
 @frozen
-class Limits:
+class CellLimits:
     """Limits, sets and probabilities of the cells of a table, at a level."""
 
     level: float
@@ -173,14 +173,14 @@ class Limits:
     categories: dict[str, list[Any]]
 
     @staticmethod
-    def of(model: AutoImputer, X: Any, level: float) -> Limits:
+    def of(model: AutoImputer, X: Any, level: float) -> CellLimits:
         """Return what a fitted model says of the cells of a table."""
         lower, upper = model.complete_interval(X, level)
         sets = model.complete_set(X, level)
         shares = model.complete_proba(X)
         # numbers of two values have limits like others
         labels = {name for name in sets if X[name].dtype.kind not in "fi"}
-        return Limits(
+        return CellLimits(
             level,
             lower,
             upper,
@@ -315,7 +315,7 @@ def _trust(hidden: HiddenCells) -> list[Any]:
     return blocks
 
 
-def _how_sure(limits: Limits, filled: Filled, hidden: HiddenCells) -> list[Any]:
+def _how_sure(limits: CellLimits, filled: Filled, hidden: HiddenCells) -> list[Any]:
     """Return how wide limits are, and how large sets, by column."""
     lines = []
     for name in filled.missing.columns:

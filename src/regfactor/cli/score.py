@@ -10,7 +10,7 @@ import numpy as np
 
 from regfactor.cli.cluster_report import with_distances, with_probabilities
 from regfactor.cli.columns import NewRows, new_rows, read_cells
-from regfactor.cli.complete import Limits, fill_missing, with_whole_numbers
+from regfactor.cli.complete import CellLimits, fill_missing, with_whole_numbers
 from regfactor.cli.denoise import with_views
 from regfactor.cli.embed import with_codes
 from regfactor.cli.encode import plain, warn_of_unseen
@@ -111,7 +111,7 @@ def _scored(model: Any, info: dict[str, Any], table: Table, new: NewRows) -> tup
         typed = with_whole_numbers(X, info["whole"])
         out = fill_missing(table, model.complete(typed), missing)
         if info["level"] is not None:
-            limits = Limits.of(model, typed, info["level"])
+            limits = CellLimits.of(model, typed, info["level"])
             out = add_columns(out, limits.columns(table, missing))
         cells = count(int(missing.to_numpy().sum()), "missing cell")
         return out, f"{cells} filled in {rows}."

@@ -40,8 +40,8 @@ from regfactor.cli.spreadsheets import ENDINGS as SPREADSHEETS
 from regfactor.cli.spreadsheets import read_sheet
 from regfactor.cli.text_files import (
     DELIMITER_NAMES,
-    Layout,
-    Rows,
+    FileLayout,
+    FileRows,
     read_rows,
     rows_under_names,
     unpacked,
@@ -74,7 +74,7 @@ class Reading:
     hint: str = ""  # the decimal mark of the file that a model was fitted to
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> FileLayout:
         """Options of the layout of a text file; raise for a delimiter that is none."""
         delimiter = self.delimiter
         if delimiter is not None:
@@ -84,7 +84,7 @@ class Reading:
                     f"--delimiter is one sign between cells, such as ';', or tab or space; not "
                     f"{self.delimiter!r}."
                 )
-        return Layout(
+        return FileLayout(
             self.encoding,
             delimiter,
             self.header,
@@ -374,7 +374,7 @@ def _ending(content: bytes, path: Path) -> str:
 
 
 def _of_rows(
-    path: Path, rows: Rows, reading: Reading, notes: Sequence[str], encoding: str
+    path: Path, rows: FileRows, reading: Reading, notes: Sequence[str], encoding: str
 ) -> Table:
     """Return rows under their names as a table of text."""
     said = [*notes, *rows.notes]

@@ -51,7 +51,7 @@ MAX_TOTALS = 3
 
 
 @dataclass(frozen=True)
-class Layout:
+class FileLayout:
     """What the user says of the layout of a file; None where it is to be found."""
 
     encoding: str | None = None
@@ -63,7 +63,7 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Rows:
+class FileRows:
     """The rows of a text file under the names of its columns."""
 
     names: list[str]
@@ -73,7 +73,7 @@ class Rows:
     notes: list[str] = field(default_factory=list)
 
 
-def read_rows(content: bytes, layout: Layout, name: str) -> Rows:
+def read_rows(content: bytes, layout: FileLayout, name: str) -> FileRows:
     """Return the rows of a text file."""
     text, encoding, notes = _decoded(content, layout.encoding, name)
     if not text.strip():
@@ -261,7 +261,7 @@ def _check_quotes(text: str, delimiter: str, name: str) -> None:
             ) from error
 
 
-def rows_under_names(rows: list[list[str]], layout: Layout, name: str) -> Rows:
+def rows_under_names(rows: list[list[str]], layout: FileLayout, name: str) -> FileRows:
     """Return rows as a table: without comments, titles and blank rows, under their names."""
     rows, notes = _without_comments(rows)
     width = _width(rows)
@@ -372,7 +372,7 @@ def _is_title(row: list[str], width: int) -> bool:
 
 
 def _without_end(
-    rows: list[list[str]], layout: Layout, width: int, name: str
+    rows: list[list[str]], layout: FileLayout, width: int, name: str
 ) -> tuple[list[list[str]], list[str]]:
     """Return rows without blank ones at the end; raise for totals and footnotes there."""
     notes = []
@@ -477,7 +477,7 @@ def _is_merged(cells: list[str]) -> bool:
     return any(not cell for cell in cells[1:])
 
 
-def _table(names: list[str], cells: list[list[str]], notes: list[str], name: str) -> Rows:
+def _table(names: list[str], cells: list[list[str]], notes: list[str], name: str) -> FileRows:
     """Return rows that are as long as their names; raise for those that are longer."""
     width = len(names)
     longer = [row for row in cells if len(row) > width]
@@ -506,7 +506,7 @@ def _table(names: list[str], cells: list[list[str]], notes: list[str], name: str
     if short and width > 1:
         notes.append(_note_of_short_rows(short, width))
     even = [(row + [""] * (width - len(row)))[:width] for row in cells]
-    return Rows(clean, even, ",", "utf-8", notes)
+    return FileRows(clean, even, ",", "utf-8", notes)
 
 
 def _note_of_short_rows(short: list[int], width: int) -> str:

@@ -29,7 +29,7 @@ from regfactor.clusters.mixture_screening import (
     screen,
     screened_rows,
 )
-from regfactor.clusters.table_kinds import Encoding, Layout, TableKind
+from regfactor.clusters.table_kinds import Encoding, TableKind, TableLayout
 from regfactor.clusters.transformations import GrossErrors, weighted_mean
 from regfactor.core.loop import Solution
 from regfactor.core.params import Array, frozen, is_option, warn
@@ -53,11 +53,11 @@ class Cleaning:
         None for a table without numbers, or of mostly zeros.
     """
 
-    layout: Layout
+    layout: TableLayout
     gross_errors: GrossErrors | None
 
     @staticmethod
-    def of(X: Array, layout: Layout) -> Cleaning:
+    def of(X: Array, layout: TableLayout) -> Cleaning:
         """Return the cleaning of a table."""
         if not len(layout.numbers) or layout.kind is TableKind.SPARSE:
             return Cleaning(layout, None)
@@ -281,7 +281,7 @@ class AutoMixture(DensityMixin, ClusterEstimator):
         E = encoding.read(self, X, reset=True)
         weights = weights_of_all_rows(E, sample_weight)
         used = weights > 0
-        layout = Layout.of(E[used], encoding.is_label)
+        layout = TableLayout.of(E[used], encoding.is_label)
         cleaning = Cleaning.of(E[used], layout)
         _warn_of_gross_errors(cleaning.find(E[used]))
         data = MixtureRows(cleaning.apply(E[used]), weights[used], layout)

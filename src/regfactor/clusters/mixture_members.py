@@ -18,12 +18,12 @@ from regfactor.clusters.linear_families import (
     NegativeBinomial,
     Poisson,
 )
-from regfactor.clusters.table_kinds import Layout, TableKind, is_wide, shares_units
+from regfactor.clusters.table_kinds import TableKind, TableLayout, is_wide, shares_units
 from regfactor.clusters.transformations import (
     Elementwise,
-    Identity,
     Principal,
     Scaled,
+    Untransformed,
     least_positive,
     resolutions,
 )
@@ -64,7 +64,7 @@ class MixtureRows:
 
     X: Array
     weights: Array
-    layout: Layout
+    layout: TableLayout
 
     @property
     def mass(self) -> float:
@@ -151,7 +151,7 @@ class MixturePoint:
 class MixtureDensity:
     """A transformation with a family for the numbers, and one for the columns of 0 and 1."""
 
-    layout: Layout
+    layout: TableLayout
     view: View
     family: ComponentFamily | None
     categorical: Categorical | None
@@ -196,7 +196,7 @@ class MixtureDensity:
             return "real"
         if isinstance(self.family, Gamma):
             return "positive"
-        if self.view.scaled is None or not isinstance(self.view.scaled.function, Identity):
+        if self.view.scaled is None or not isinstance(self.view.scaled.function, Untransformed):
             if self.layout.kind is TableKind.POSITIVE:
                 return "positive"
             return "not negative"

@@ -43,7 +43,7 @@ GAIN_SHARE = 0.9  # of the best gain over one cluster that fewer clusters must h
 
 
 @frozen
-class Candidate:
+class ScreenedMember:
     """A member with its mixture on the screened rows."""
 
     density: MixtureDensity
@@ -80,7 +80,7 @@ def screen(
     k: int,
     random: np.random.RandomState,
     family: str = "auto",
-) -> list[Candidate]:
+) -> list[ScreenedMember]:
     """Return the best members for k clusters, fitted to these rows, the best first."""
     starts: dict[str, list[Array]] = {}
     candidates = []
@@ -97,7 +97,7 @@ def screen(
     return _best([_finished(candidate, best, data) for candidate in best], FINALISTS)
 
 
-def _best(candidates: Sequence[Candidate], count: int) -> list[Candidate]:
+def _best(candidates: Sequence[ScreenedMember], count: int) -> list[ScreenedMember]:
     """Return the members of the largest evidence, the best first."""
     return sorted(candidates, key=lambda candidate: -candidate.fit.score)[:count]
 
@@ -143,14 +143,16 @@ def _complete(X: Array, weights: Array) -> Array:
     return RowCompletion.fit(X, weights).complete(X)
 
 
-def _started(density: MixtureDensity, data: MixtureRows, starts: Sequence[Array]) -> Candidate:
+def _started(density: MixtureDensity, data: MixtureRows, starts: Sequence[Array]) -> ScreenedMember:
     """Return a member after the first steps of EM, with the best of its starts."""
     rows = density.prepare(data.X)
     points = [density.em(rows, data.weights, R, FIRST_STEPS) for R in starts]
     return _with_points(density, data, rows, _best_distinct(points, FIRST_POINTS))
 
 
-def _continued(candidate: Candidate, data: MixtureRows, n_steps: int, n_points: int) -> Candidate:
+def _continued(
+    candidate: ScreenedMember, data: MixtureRows, n_steps: int, n_points: int
+) -> ScreenedMember:
     """Return a member after further steps of EM, with the best of its points."""
     density = candidate.density
     rows = candidate.rows
@@ -163,8 +165,8 @@ def _with_points(
     data: MixtureRows,
     rows: Prepared,
     points: Sequence[MixturePoint],
-) -> Candidate:
-    return Candidate(density, rows, points, fitted(density, data, points[0]))
+) -> ScreenedMember:
+    return ScreenedMember(density, rows, points, fitted(density, data, points[0]))
 
 
 def _best_distinct(points: Sequence[MixturePoint], n_kept: int) -> list[MixturePoint]:
@@ -181,10 +183,10 @@ def _partition(point: MixturePoint) -> bytes:
 
 
 def _finished(
-    candidate: Candidate,
-    others: Sequence[Candidate],
+    candidate: ScreenedMember,
+    others: Sequence[ScreenedMember],
     data: MixtureRows,
-) -> Candidate:
+) -> ScreenedMember:
     """Return a member after EM from its own starts and the partitions of the other finalists."""
     density = candidate.density
     weights = data.weights
@@ -207,9 +209,9 @@ def choose_number(
     most: int,
     random: np.random.RandomState,
     family: str = "auto",
-) -> tuple[NumberChoice, list[Candidate]]:
+) -> tuple[NumberChoice, list[ScreenedMember]]:
     """Return the number of clusters with its candidates: raised until BIC fails three times."""
-    found: dict[int, list[Candidate]] = {}
+    found: dict[int, list[ScreenedMember]] = {}
     evidence: dict[int, float] = {}
     failures = 0
     best = -np.inf
@@ -228,7 +230,7 @@ def choose_number(
 
 
 def finalists(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[ScreenedMember],
     data: MixtureRows,
 ) -> list[MixtureMember]:
     """Return the members that are fitted to all rows, from responsibilities of the screened."""

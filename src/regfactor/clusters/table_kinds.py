@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.clusters.transformations import Elementwise, Identity, Logarithm, SquareRoot
+from regfactor.clusters.transformations import Elementwise, Logarithm, SquareRoot, Untransformed
 from regfactor.core.params import SMALLEST_NORMAL, Array, frozen
 from regfactor.fitting.columns import Codec, Kind, Number, OneHotCodec, as_table
 from regfactor.fitting.inputs import as_float_table, validated
@@ -49,10 +49,10 @@ class TableKind(enum.Enum):
     def functions(self) -> list[Elementwise]:
         """Return the transformations that such numbers admit."""
         if self is TableKind.POSITIVE:
-            return [Identity(), Logarithm(shifted=False)]
+            return [Untransformed(), Logarithm(shifted=False)]
         if self in (TableKind.COUNT, TableKind.NON_NEGATIVE):
-            return [Identity(), SquareRoot(), Logarithm(shifted=True)]
-        return [Identity()]
+            return [Untransformed(), SquareRoot(), Logarithm(shifted=True)]
+        return [Untransformed()]
 
 
 @frozen
@@ -107,7 +107,7 @@ class Encoding:
 
 
 @frozen
-class Layout:
+class TableLayout:
     """Which columns vary, which of them are numbers, and groups of those of 0 and 1.
 
     Attributes
@@ -126,7 +126,7 @@ class Layout:
     kind: TableKind
 
     @staticmethod
-    def of(X: Array, is_label: Array | None) -> Layout:
+    def of(X: Array, is_label: Array | None) -> TableLayout:
         """Return the layout; columns of 0 and 1 are bits, but not a few among sparse counts."""
         with np.errstate(invalid="ignore"):
             low = np.nanmin(np.where(np.isnan(X), np.inf, X), axis=0)
@@ -148,7 +148,7 @@ class Layout:
                 kind = TableKind.of(X[:, given])
         numbers = np.flatnonzero(varies & ~is_bit)
         bits = np.flatnonzero(is_bit)
-        return Layout(numbers, bits, one_hot_groups(X[:, bits]), kind)
+        return TableLayout(numbers, bits, one_hot_groups(X[:, bits]), kind)
 
 
 def is_wide(X: Array) -> bool:

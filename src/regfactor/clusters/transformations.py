@@ -36,7 +36,7 @@ class Elementwise(abc.ABC):
 
 
 @frozen
-class Identity(Elementwise):
+class Untransformed(Elementwise):
     """f(x) = x."""
 
     name = "numbers"

@@ -11,7 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.comparisons.basis import Basis
-from regfactor.comparisons.targets import TARGETS, Known, known
+from regfactor.comparisons.targets import TARGETS, KnownTargets, known
 from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array
 from regfactor.fitting.base import all_or_nothing
@@ -45,7 +45,7 @@ class KernelMachine(BaseEstimator, abc.ABC):
         return self
 
     @abc.abstractmethod
-    def _solve(self, X: Any, given: Known) -> Array:
+    def _solve(self, X: Any, given: KnownTargets) -> Array:
         """Publish the solution, and return f of the training rows."""
 
     def _holds_classes(self) -> bool | None:
@@ -72,7 +72,7 @@ class KernelMachine(BaseEstimator, abc.ABC):
         basis: Basis,
         c: Array,
         b: Array,
-        given: Known,
+        given: KnownTargets,
         dtype: Any,
     ) -> None:
         """Set the attributes that predictions are computed from."""

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from regfactor.comparisons.graph_solvers import solve_definite
 from regfactor.comparisons.graphs import NeighborGraph, Solved
-from regfactor.comparisons.targets import TARGETS, Known, known
+from regfactor.comparisons.targets import TARGETS, KnownTargets, known
 from regfactor.core.params import Array, warn
 from regfactor.fitting.base import all_or_nothing
 from regfactor.fitting.inputs import validated
@@ -80,7 +80,7 @@ class GraphRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator, abc.ABC):
     def _solved(
         self,
         Q: scipy.sparse.csr_array,
-        given: Known,
+        given: KnownTargets,
         n: int,
     ) -> tuple[Array, list[Solved]]:
         """Return g for every target; offsets are added to f."""

@@ -16,7 +16,7 @@ from regfactor.comparisons.base import KernelMachine
 from regfactor.comparisons.basis import MOST_FEATURES, basis_of
 from regfactor.comparisons.deformed import DualSpace, IterativeSpace, PrimalSpace, Space
 from regfactor.comparisons.graphs import NeighborGraph, Power
-from regfactor.comparisons.targets import CLASSES, TARGETS, Known
+from regfactor.comparisons.targets import CLASSES, TARGETS, KnownTargets
 from regfactor.core.params import Array, choose
 from regfactor.fitting.parameters import COUNT, FINITE_NON_NEGATIVE, FINITE_POSITIVE, parametrized
 from regfactor.kernels import Precomputed
@@ -189,7 +189,7 @@ class LaplacianRLS(LaplacianMachine):
     def _holds_classes(self) -> bool | None:
         return choose(self.task, TASKS, "task")
 
-    def _solve(self, X: Any, given: Known) -> Array:
+    def _solve(self, X: Any, given: KnownTargets) -> Array:
         space = self._space(X)
         table = space.basis.table
         c = np.zeros((table.shape[1], given.Y.shape[1]))
@@ -308,7 +308,7 @@ class LaplacianSVM(ClassifierMixin, LaplacianMachine):
     def _holds_classes(self) -> bool:
         return CLASSES
 
-    def _solve(self, X: Any, given: Known) -> Array:
+    def _solve(self, X: Any, given: KnownTargets) -> Array:
         machine = choose(self.loss, LOSSES, "loss")
         space = self._space(X)
         rows = next(given.patterns())[0]

@@ -10,7 +10,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from regfactor.comparisons.base import KernelMachine
 from regfactor.comparisons.basis import basis_of
-from regfactor.comparisons.targets import Known
+from regfactor.comparisons.targets import KnownTargets
 from regfactor.comparisons.transductive import weighted_ridge
 from regfactor.core.params import Array
 from regfactor.fitting.parameters import FINITE_POSITIVE, parametrized
@@ -68,7 +68,7 @@ class LeastSquaresSVM(MultiOutputMixin, RegressorMixin, KernelMachine):
     degree: int = 3
     coef0: float = 1.0
 
-    def _solve(self, X: Any, given: Known) -> Array:
+    def _solve(self, X: Any, given: KnownTargets) -> Array:
         labeled = np.flatnonzero(~np.isnan(given.Y).all(axis=1))
         kernel = self._kernel().resolved(X[labeled])
         if isinstance(kernel, Precomputed):

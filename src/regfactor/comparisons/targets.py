@@ -25,7 +25,7 @@ TARGETS = False
 
 
 @frozen
-class Known:
+class KnownTargets:
     """Y with NaN where it is unknown: targets, or -1 and 1 for each class (for one of two)."""
 
     Y: Array
@@ -45,7 +45,7 @@ class Known:
         for j in range(kinds.shape[1]):
             yield np.flatnonzero(kinds[:, j]), np.flatnonzero(which.ravel() == j)
 
-    def empty(self) -> Known:
+    def empty(self) -> KnownTargets:
         """Return the encoding of answers, without the rows."""
         return replace(self, Y=self.Y[:0])
 
@@ -69,7 +69,7 @@ class Known:
         return self.answer(np.where(labeled[:, None], self.Y, f))
 
 
-def known(y: Any, X: Any, unlabeled: Any, classes: bool | None) -> Known:
+def known(y: Any, X: Any, unlabeled: Any, classes: bool | None) -> KnownTargets:
     """Return the known part of y for the rows of X.
 
     `classes` None leaves it to y whether it holds classes or targets.
@@ -103,13 +103,13 @@ def _holds_classes(y: Any, unlabeled: Any) -> bool:
     return True
 
 
-def _sides(y: Any, X: Any, unlabeled: Any) -> Known:
+def _sides(y: Any, X: Any, unlabeled: Any) -> KnownTargets:
     labels = labels_of(y, X, unlabeled)
     Y = 2 * labels.one_hot() - 1
     Y[~labels.labeled] = np.nan
     if Y.shape[1] == 2:
         Y = Y[:, 1:]
-    return Known(Y, (len(Y),), labels.classes)
+    return KnownTargets(Y, (len(Y),), labels.classes)
 
 
 def labels_of(y: Any, X: Any, unlabeled: Any) -> Labels:
@@ -127,7 +127,7 @@ def labels_of(y: Any, X: Any, unlabeled: Any) -> Labels:
     return labels
 
 
-def _targets(y: Any, X: Any, unlabeled: Any) -> Known:
+def _targets(y: Any, X: Any, unlabeled: Any) -> KnownTargets:
     targets = Targets.of(y, X)
     Y = targets.table
     if unlabeled is not None:
@@ -139,4 +139,4 @@ def _targets(y: Any, X: Any, unlabeled: Any) -> Known:
             f"Input y contains NaN in every row of target column {name}: there is nothing to learn "
             "it from. Give at least one value, or leave the column out."
         )
-    return Known(Y, targets.shape, None, targets.dtype)
+    return KnownTargets(Y, targets.shape, None, targets.dtype)

@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import StrOptions
 from regfactor.comparisons.base import KernelMachine
 from regfactor.comparisons.basis import MOST_FEATURES, Basis, basis_of, dense, sum_of_products
 from regfactor.comparisons.graphs import conjugate_gradients
-from regfactor.comparisons.targets import Known
+from regfactor.comparisons.targets import KnownTargets
 from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array, warn
 from regfactor.fitting.parameters import COUNT, FINITE_NON_NEGATIVE, FINITE_POSITIVE, parametrized
@@ -113,7 +113,7 @@ class TransductiveRegression(MultiOutputMixin, RegressorMixin, KernelMachine):
     landmarks: int | str | None = "auto"
     random_state: Any = None
 
-    def _solve(self, X: Any, given: Known) -> Array:
+    def _solve(self, X: Any, given: KnownTargets) -> Array:
         kernel = self._kernel().resolved(X)
         basis = basis_of(X, kernel, self.landmarks, False, self.random_state)
         c = np.zeros((basis.table.shape[1], given.Y.shape[1]))

@@ -39,7 +39,7 @@ from regfactor.fitting.known import (
     NOTHING,
     CovariateCodes,
     Known,
-    Rows,
+    RowsToScore,
     read_limits,
     with_exact_limits,
     with_limits,
@@ -379,7 +379,7 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         """Return new rows as numbers in the units of the problem."""
         return self._rows(X, NOTHING).table
 
-    def _rows(self, X: Any, known: Known) -> Rows:
+    def _rows(self, X: Any, known: Known) -> RowsToScore:
         """Return new rows, what is known of them and their offsets in the units of the problem."""
         table = as_float_table(self, X, self._schema, reset=False)
         names = names_of(self, self._schema, table.shape[1])
@@ -392,7 +392,7 @@ class FactorEstimator(FactorTransformer, abc.ABC):
                 limits = limits / self._column_units.unit
         if limits is not None:
             self._require_limited(limits, names)
-        return Rows(table, limits, self._offset(known.covariates, table))
+        return RowsToScore(table, limits, self._offset(known.covariates, table))
 
     def _offset(self, covariates: Any, table: Any) -> Array:
         """Return what is added to the predictors of rows, in the precision of a table of them."""
@@ -481,12 +481,12 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         check_is_fitted(self)
         return self._codes_of(self._rows(X, known))
 
-    def _codes_of(self, rows: Rows) -> Array:
+    def _codes_of(self, rows: RowsToScore) -> Array:
         """Return the codes of rows in the units of the problem; errors name their columns."""
         with naming_columns_in_errors(names_of(self, self._schema, rows.table.shape[1])):
             return self._codes(rows)
 
-    def _codes(self, rows: Rows) -> Array:
+    def _codes(self, rows: RowsToScore) -> Array:
         if self._score is None:
             raise ValueError(
                 f"{type(self).__name__}: the norm on the codes or a map couples rows, so that none "
@@ -556,7 +556,7 @@ class FactorEstimator(FactorTransformer, abc.ABC):
             table = as_float_table(self, X, None, reset=False)
         return filled(X, table, predicted)
 
-    def _bounded(self, rows: Rows, codes: Array, predicted: Array) -> Array:
+    def _bounded(self, rows: RowsToScore, codes: Array, predicted: Array) -> Array:
         """Return predictions within what entries can be, where an estimator is told that."""
         return predicted
 

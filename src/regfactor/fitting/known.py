@@ -39,7 +39,7 @@ NOTHING = Known()
 
 
 @frozen
-class Rows:
+class RowsToScore:
     """Rows in the units of a problem: a table, limits of its entries, what is added to predictors.
 
     Limits are of shape (2, n_samples, n_features), infinite where they are open; offsets are those

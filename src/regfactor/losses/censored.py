@@ -10,7 +10,7 @@ import numpy as np
 
 from regfactor.core.params import Array, choose, is_option, require_positive
 from regfactor.losses.base import Loss, float_type
-from regfactor.losses.limits import NOISES, Limits
+from regfactor.losses.limits import NOISES, EntryLimits
 from regfactor.losses.robust import Huber, Squared
 
 
@@ -44,7 +44,7 @@ class Censored(Loss):
         self.curvature = max(self.loss.curvature, part.curvature)
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> EntryLimits:
         """The loss of entries that are known by limits."""
         if isinstance(self.scale, str):
             raise ValueError(

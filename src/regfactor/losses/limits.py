@@ -66,7 +66,7 @@ def increasing_root(
 
 
 @dataclass(frozen=True)
-class Limits(abc.ABC):
+class EntryLimits(abc.ABC):
     """The loss of entries within limits under noise of deviation `scale`."""
 
     scale: float
@@ -103,7 +103,7 @@ class Limits(abc.ABC):
         return np.where(np.isinf(low), 0.0, -steepest), np.where(np.isinf(high), 0.0, steepest)
 
 
-class NormalLimits(Limits):
+class NormalLimits(EntryLimits):
     """Normal noise. The gradient is z - E[x | low <= x <= high], the step of an EM algorithm."""
 
     curvature = 1.0
@@ -118,7 +118,7 @@ class NormalLimits(Limits):
     def hessian(self, z: Array, low: Array, high: Array) -> Array:
         return self._moments(z, low, high).missing_variance
 
-    def _moments(self, z: Array, low: Array, high: Array) -> Moments:
+    def _moments(self, z: Array, low: Array, high: Array) -> TruncatedMoments:
         z = np.clip(z, -LARGEST, LARGEST)
         s = self.scale
         return truncated_moments((low - z) / s, (high - z) / s, (high - low) / s)
@@ -172,7 +172,7 @@ class NormalLimits(Limits):
 
 
 @dataclass(frozen=True)
-class Moments:
+class TruncatedMoments:
     """log P(a <= e <= b) of a standard normal e, its mean there, and 1 - its variance there."""
 
     log_share: Array
@@ -180,7 +180,7 @@ class Moments:
     missing_variance: Array
 
 
-def truncated_moments(a: Array, b: Array, width: Array) -> Moments:
+def truncated_moments(a: Array, b: Array, width: Array) -> TruncatedMoments:
     """Return the moments of standard normal numbers between a and b = a + width, far tails too.
 
     The interval is mirrored to lie on the right. With the hazard h(t) = phi(t) / Phi(-t) and the
@@ -207,10 +207,10 @@ def truncated_moments(a: Array, b: Array, width: Array) -> Moments:
         log_share[narrow] = found.log_share
         mean[narrow] = found.mean
         missing[narrow] = found.missing_variance
-    return Moments(log_share, np.where(mirrored, -mean, mean), missing)
+    return TruncatedMoments(log_share, np.where(mirrored, -mean, mean), missing)
 
 
-def _narrow_moments(a: Array, half: Array) -> Moments:
+def _narrow_moments(a: Array, half: Array) -> TruncatedMoments:
     """phi(m) times the integral of exp(-m t - t^2/2) over half the width on both sides of m."""
     middle = a + half
     t = half[:, None] * NODES
@@ -221,7 +221,9 @@ def _narrow_moments(a: Array, half: Array) -> Moments:
     with np.errstate(divide="ignore"):
         log_share = np.log(half * total)
     log_share = log_share - middle * middle / 2 - LOG_ROOT_TWO_PI
-    return Moments(log_share, middle + half * mean, 1 - half * half * (square - mean * mean))
+    return TruncatedMoments(
+        log_share, middle + half * mean, 1 - half * half * (square - mean * mean)
+    )
 
 
 def hazard(t: Array) -> Array:
@@ -259,7 +261,7 @@ def inverse_hazard(level: Array) -> Root:
     return Root(np.where(positive, found.z, -np.inf), value, np.zeros_like(width), width)
 
 
-class LogisticLimits(Limits):
+class LogisticLimits(EntryLimits):
     """Logistic noise of scale b = s sqrt(3) / pi, of which all is closed form.
 
     With u = (z - high) / b and v = (low - z) / b, -log P is log(1 + e^u) + log(1 + e^v) less the
@@ -327,4 +329,4 @@ class LogisticLimits(Limits):
         return np.where(ended, at_end, y * safe - self.value(safe, low, high))
 
 
-NOISES: dict[str, type[Limits]] = {"gaussian": NormalLimits, "logistic": LogisticLimits}
+NOISES: dict[str, type[EntryLimits]] = {"gaussian": NormalLimits, "logistic": LogisticLimits}

@@ -12,7 +12,7 @@ from regfactor.penalties.factor import Proximable
 
 
 @dataclass
-class _Parts(Proximable):
+class _AtomGroups(Proximable):
     """Pairs (number of atoms, penalty), in the order of the atoms."""
 
     parts: Any = ()
@@ -56,7 +56,7 @@ class _Parts(Proximable):
 
 
 @dataclass
-class CodeParts(_Parts):
+class CodeParts(_AtomGroups):
     """Other penalties for other columns of the codes: pairs (number of columns, penalty)."""
 
     def __post_init__(self) -> None:
@@ -87,7 +87,7 @@ class CodeParts(_Parts):
 
 
 @dataclass
-class ComponentParts(_Parts):
+class ComponentParts(_AtomGroups):
     """Other penalties for other components: pairs (number of rows, penalty)."""
 
     def check(self, shape: tuple[int, int]) -> None:

@@ -12,7 +12,7 @@ from regfactor.series.autoregression_design import (
     MAX_LAGS,
     MAX_OTHERS,
     N_FROM_OTHERS,
-    Design,
+    LagDesign,
     OwnLags,
     Priors,
     iterate,
@@ -121,7 +121,7 @@ class Block:
         Of the prior.
     """
 
-    design: Design
+    design: LagDesign
     priors: Priors
     coefficients: Array
     log_evidence: Array
@@ -163,7 +163,7 @@ class AutoregressionBank:
         own = [block for block in blocks if not block.with_others]
         n_past = len(table.origins.rows) - 1
         horizon = table.origins.horizon
-        past = PastForecasts(table, filled.means)
+        past = MemberForecasts(table, filled.means)
         averages = np.zeros((n_past, horizon, table.n_series))
         paths = {}
         if n_past:
@@ -228,7 +228,7 @@ def fitted_blocks(
     blocks = []
     for kind in season_kinds(season):
         own = OwnLags.of(kind, season, n_lags)
-        design = Design(kind, season, own, first, loadings, single)
+        design = LagDesign(kind, season, own, first, loadings, single)
         lags = lagged(values, len(own.base), season)
         own_regressors = lags @ own.combinations.T
         outcomes = values.T - lags @ own.base
@@ -279,7 +279,7 @@ def mean_of_others(coefficients: Array, n_own: int) -> Array:
 
 
 @frozen
-class PastForecasts:
+class MemberForecasts:
     """Forecasts of members from all origins but the last."""
 
     table: SeriesTable
@@ -307,7 +307,7 @@ class PastForecasts:
         paths = iterate(block.polynomials[:-1], inputs, past)
         return np.asarray(paths.transpose(0, 2, 3, 1))
 
-    def _of_others(self, design: Design, averages: Array) -> Array:
+    def _of_others(self, design: LagDesign, averages: Array) -> Array:
         """Return the regressors made of the expected paths of all series."""
         found = []
         for origin, path in zip(self.table.origins.rows, averages, strict=False):
@@ -333,7 +333,7 @@ class PastForecasts:
 class LagModel:
     """Members of a block at the last origin."""
 
-    design: Design
+    design: LagDesign
     polynomials: Array  # (n_series, n_members, n_lags)
     coefficients: Array  # of inputs and other series, (n_series, n_members, n)
     with_others: bool

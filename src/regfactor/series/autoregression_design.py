@@ -142,7 +142,7 @@ class Priors:
 
 
 @frozen
-class Design:
+class LagDesign:
     """Regressors of one treatment of the season, and what their coefficients mean.
 
     Columns are own lags, then inputs: intercept, time, waves, the user's inputs; then the past of

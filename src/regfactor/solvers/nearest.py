@@ -117,7 +117,7 @@ class Centers:
         if not np.isfinite(np.minimum(c, 0).sum()):  # c may be infinite, but not NaN
             raise self._overflow(X)
         dtype = X.dtype if doubt is None else np.dtype(np.float32)
-        scores = Scores(
+        scores = AffineScores(
             f.astype(dtype),
             np.ascontiguousarray(f.T, dtype),
             c.astype(dtype),
@@ -214,7 +214,7 @@ class Doubt:
 
 
 @frozen
-class Scores:
+class AffineScores:
     """<x - origin, f_j> - c_j, the larger the nearer; without an origin it is zero."""
 
     f: Array
@@ -245,7 +245,7 @@ class Scores:
 
 def _label_by_columns(
     X: Any,
-    scores: Scores,
+    scores: AffineScores,
     labels: Array,
     best: Array,
     doubt: Doubt | None,
@@ -279,7 +279,7 @@ def _label_by_columns(
 
 def _label_by_rows(
     X: Any,
-    scores: Scores,
+    scores: AffineScores,
     labels: Array,
     best: Array,
     doubt: Doubt | None,

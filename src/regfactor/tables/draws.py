@@ -15,7 +15,7 @@ from regfactor.core.params import Array, require_count
 from regfactor.fitting.calibrated_entries import LARGEST_LINK_VARIANCE
 from regfactor.fitting.columns import Codec, LineCodec, Number, OneHotCodec, StepCodec
 from regfactor.fitting.inputs import as_float_table, filled
-from regfactor.fitting.known import Known, Rows
+from regfactor.fitting.known import Known, RowsToScore
 from regfactor.fitting.leverage import code_covariances
 from regfactor.fitting.predictive import predictive
 from regfactor.fitting.side_by_side import with_missing_as_nan
@@ -173,7 +173,7 @@ class CompletionDraws(CompletionIntervals):
             more = [] if known.is_nothing else [None, known]
             return model._fit(X, counts, *more)
 
-    def _laplace_draw(self, rows: Rows, noise: Array, random: np.random.Generator) -> Array:
+    def _laplace_draw(self, rows: RowsToScore, noise: Array, random: np.random.Generator) -> Array:
         """Return one draw of all cells in the units of the problem."""
         rows = replace(rows, table=with_missing_as_nan(rows.table).astype(np.float64))
         codes = self._codes_of(rows).astype(np.float64)
@@ -202,7 +202,7 @@ class CompletionDraws(CompletionIntervals):
 
     def _predictor_noise(
         self,
-        rows: Rows,
+        rows: RowsToScore,
         Z: Array,
         dispersion: float,
         random: np.random.Generator,

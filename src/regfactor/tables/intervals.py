@@ -24,7 +24,7 @@ from regfactor.fitting.columns import (
 from regfactor.fitting.conformal import PredictionInterval, conformal_quantile
 from regfactor.fitting.factor_estimator import FactorEstimator, TableInputs
 from regfactor.fitting.inputs import as_float_table, filled
-from regfactor.fitting.known import NOTHING, Known, Rows
+from regfactor.fitting.known import NOTHING, Known, RowsToScore
 from regfactor.fitting.leverage import (
     HeldOutEntries,
     leverages,
@@ -65,7 +65,7 @@ class CompletionIntervals(FactorEstimator):
             return None
         return np.asarray((found - units.center) / units.unit)
 
-    def _ends(self, rows: Rows) -> Array | None:
+    def _ends(self, rows: RowsToScore) -> Array | None:
         """Return lower and upper ends of all entries: bounds of columns, and limits of entries."""
         if rows.limits is None:
             return self._bounds
@@ -77,7 +77,7 @@ class CompletionIntervals(FactorEstimator):
         known = ~np.isnan(rows.table)
         return np.stack([np.where(known, rows.table, low), np.where(known, rows.table, high)])
 
-    def _bounded(self, rows: Rows, codes: Array, predicted: Array) -> Array:
+    def _bounded(self, rows: RowsToScore, codes: Array, predicted: Array) -> Array:
         """Return predictions as means of distributions that do not leave their ends."""
         ends = self._ends(rows)
         if ends is None:
@@ -91,7 +91,7 @@ class CompletionIntervals(FactorEstimator):
             out[:, j] = truncated_mean(predicted[:, j], deviation[:, j], low[:, j], high[:, j])
         return out.astype(predicted.dtype, copy=False)
 
-    def _deviations(self, rows: Rows, codes: Array) -> Array:
+    def _deviations(self, rows: RowsToScore, codes: Array) -> Array:
         """Return the deviations of entries about their predictions, infinite where not known.
 
         They are calibrated where entries were held out; else those of the noise at which limits
@@ -175,7 +175,7 @@ class CompletionIntervals(FactorEstimator):
 
     def _cut_off(
         self,
-        rows: Rows,
+        rows: RowsToScore,
         codes: Array,
         level: float,
         lowest: Array,
@@ -329,7 +329,7 @@ class CompletionIntervals(FactorEstimator):
             )
         return self._score
 
-    def _leverages(self, rows: Rows, Z: Array) -> Array:
+    def _leverages(self, rows: RowsToScore, Z: Array) -> Array:
         score = self._required_score()
         dense = with_missing_as_nan(rows.table).astype(np.float64)
         out = np.zeros(dense.shape)

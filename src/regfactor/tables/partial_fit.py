@@ -16,11 +16,10 @@ import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from regfactor.core.factors import Factors
-from regfactor.core.loop import Status
-from regfactor.core.params import EPS, Array, frozen, is_option, warn
+from regfactor.core.loop import Solution, Status
+from regfactor.core.params import EPS, Array, frozen, is_option
 from regfactor.engine.blocks import BlockTable, RowBlock
 from regfactor.fitting.inputs import ColumnUnits, as_float_table, row_weights
 from regfactor.fitting.known import NOTHING
@@ -219,9 +218,18 @@ def continue_stream(model: Any, X: Any, sample_weight: Any) -> None:
     model._memory = memory
     model.n_samples_seen_ = n
     model.codes_ = model._codes_of(model._rows(X, NOTHING))
-    if not point.converged:
-        message = f"{type(model).__name__} did not converge: {Status.MAX_ITER.message}."
-        warn(message, ConvergenceWarning)
+    model._record(
+        Solution(
+            point=point,
+            objective=point.objective,
+            bound=-np.inf,
+            rigorous=False,
+            status=Status.SETTLED if point.converged else Status.MAX_ITER,
+            n_iter=point.n_iter,
+            history=[],
+            solver="AcceleratedSteps",
+        )
+    )
 
 
 def _check_model(model: Any) -> None:
@@ -368,15 +376,10 @@ def _publish(model: Any, point: StreamPoint, memory: Memory, alpha: float) -> No
     model._n_features_out = len(factors.C)
     model._held_out = None
     model._calibration = None
-    model._certificate = None
     model._no_certificate = NO_GAP
     model._locally = False
     model.components_ = units.components(model._components)
     model.intercept_ = units.values(model._intercept)
     model.singular_values_ = model._sizes
     model.alpha_ = alpha
-    model.objective_ = point.objective
-    model.n_iter_ = point.n_iter
-    model.status_ = Status.SETTLED if point.converged else Status.MAX_ITER
-    for name in ("alpha_max_", "history_", "solver_"):
-        vars(model).pop(name, None)
+    vars(model).pop("alpha_max_", None)

@@ -51,7 +51,7 @@ class Shifted:
 
 
 @frozen
-class ColumnUnits:
+class MeansAndDeviations:
     """Means of the columns of a table, and the deviations by which they are divided.
 
     `noise` is the rounding of the data of a column relative to how much they vary.
@@ -67,7 +67,7 @@ class Centered:
     """A table about its weighted mean, in units of its columns, rows times roots of weights."""
 
     values: Any
-    units: ColumnUnits
+    units: MeansAndDeviations
 
     @classmethod
     @np.errstate(over="ignore", invalid="ignore")  # reported by deviations
@@ -113,7 +113,7 @@ class Centered:
         if scale:
             deviation = np.where(constant, 1.0, varied)
             values *= 1 / deviation
-        return cls(values, ColumnUnits(mean, deviation, rounding(eps, mean, varied)))
+        return cls(values, MeansAndDeviations(mean, deviation, rounding(eps, mean, varied)))
 
     @classmethod
     def _of_sparse(
@@ -154,7 +154,7 @@ class Centered:
         S = scipy.sparse.csr_array((data, X.indices, X.indptr), X.shape)
         return cls(
             Shifted(S, np.sqrt(w), mean * share * ~full),
-            ColumnUnits(mean, deviation, rounding(eps, mean, varied)),
+            MeansAndDeviations(mean, deviation, rounding(eps, mean, varied)),
         )
 
 

@@ -9,7 +9,7 @@ import scipy.linalg
 
 from regfactor.core.linalg import gram, is_sparse
 from regfactor.core.params import Array, frozen, warn
-from regfactor.views.centered import Centered, ColumnUnits, Shifted, degrees, varies
+from regfactor.views.centered import Centered, MeansAndDeviations, Shifted, degrees, varies
 from regfactor.views.whitening import cholesky_whitener, whitener
 
 BLOCK_ROWS = 640  # a block of both tables fits into cache
@@ -49,8 +49,8 @@ class Products:
     within_x: Array
     within_y: Array
     across: Array
-    x_units: ColumnUnits
-    y_units: ColumnUnits
+    x_units: MeansAndDeviations
+    y_units: MeansAndDeviations
 
     @classmethod
     def of(cls, tables: TablePair, scale: bool) -> Products | None:
@@ -100,8 +100,8 @@ class Products:
             G[:p, :p],
             G[p:, p:],
             G[:p, p:],
-            ColumnUnits(mean[:p], deviation[:p], noise[:p]),
-            ColumnUnits(mean[p:], deviation[p:], noise[p:]),
+            MeansAndDeviations(mean[:p], deviation[:p], noise[:p]),
+            MeansAndDeviations(mean[p:], deviation[p:], noise[p:]),
         )
 
     def vary(self) -> tuple[bool, bool]:
@@ -195,8 +195,8 @@ class CenteredTables:
 
     X: Any
     Y: Array
-    x_units: ColumnUnits
-    y_units: ColumnUnits
+    x_units: MeansAndDeviations
+    y_units: MeansAndDeviations
 
     def vary(self) -> tuple[bool, bool]:
         """Return whether any column varies, in X and in Y."""

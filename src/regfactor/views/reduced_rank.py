@@ -24,7 +24,7 @@ from regfactor.problems.base import Problem
 from regfactor.solvers.base import Solver
 from regfactor.views.centered import Centered
 from regfactor.views.pair import TablePair
-from regfactor.views.smoothers import Directions, Targets
+from regfactor.views.smoothers import Directions, SmoothedTable
 from regfactor.views.stacked_ridge import linear_stack
 from regfactor.views.two_tables import TwoTableEstimator, standardized
 from regfactor.views.whitening import whitener
@@ -135,7 +135,7 @@ class StackedRegression(Solver):
         root = np.ones(y.values.shape[0])
         if tables.weights is not None:
             root = np.sqrt(tables.weights)
-        targets = Targets(y.values, root, 1.0, center)
+        targets = SmoothedTable(y.values, root, 1.0, center)
         directions = Directions.of(x.values, targets)
         stack = linear_stack(directions, targets, problem.alpha, shrink=problem.rank is None)
         B = stack.shrinkage(stack.coefficients)

@@ -160,14 +160,14 @@ class PartwiseFista(Solver):
         start: FactorPoint | None,
     ) -> Iterator[Iterate[FactorPoint]]:
         """Yield every few steps, with the dual point of the gradient."""
-        state = _Parts(problem, start or problem.null)
+        state = _SharedPrivate(problem, start or problem.null)
         while True:
             for _ in range(self.every):
                 state.advance()
             yield state.examine(self.every)
 
 
-class _Parts:
+class _SharedPrivate:
     """The shared part Z and the private parts P of an iteration, side by side in P."""
 
     def __init__(self, problem: Convex, start: FactorPoint) -> None:

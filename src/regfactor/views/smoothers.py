@@ -36,7 +36,7 @@ N_FOLDS = 5
 
 
 @frozen
-class Targets:
+class SmoothedTable:
     """A table that is smoothed: rows times the roots of their weights, and what was observed.
 
     Attributes
@@ -75,7 +75,7 @@ class Directions:
     leverage_left: Array
 
     @classmethod
-    def of(cls, X: Any, targets: Targets) -> Directions:
+    def of(cls, X: Any, targets: SmoothedTable) -> Directions:
         """Return the directions of a table of weighted rows, dense or sparse."""
         U, s, V = _thin_svd(X)
         projected = U.T @ targets.values
@@ -142,7 +142,7 @@ def smoother(
     name: str,
     directions: Directions,
     power: float,
-    targets: Targets,
+    targets: SmoothedTable,
     strength: float | None = None,
 ) -> Smoother:
     """Return the smoother of eigenvalues s1^2 (s / s1)^(2 power), power 1 being the ridge.
@@ -174,7 +174,7 @@ def smoother(
 
 
 @frozen
-class KernelFeatures:
+class LandmarkFeatures:
     """F(x) = exp(-gamma |x - landmark|^2) projection - mean: a kernel as inner products."""
 
     landmarks: Array
@@ -183,7 +183,7 @@ class KernelFeatures:
     mean: Array
 
     @classmethod
-    def of(cls, X: Array, width: float, weights: Array) -> KernelFeatures:
+    def of(cls, X: Array, width: float, weights: Array) -> LandmarkFeatures:
         """Return features of exp(-width |x - x'|^2 / median squared distance)."""
         places = np.linspace(0, len(X) - 1, min(len(X), MAX_LANDMARKS)).astype(int)
         landmarks = X[places]
@@ -210,7 +210,7 @@ def squared_distances(X: Array, Y: Array) -> Array:
     return np.maximum(squares, 0.0)
 
 
-def stacking_weights(smoothers: Sequence[Smoother], targets: Targets) -> Array:
+def stacking_weights(smoothers: Sequence[Smoother], targets: SmoothedTable) -> Array:
     """Return the weights w >= 0 of sum one under which leave-one-out residuals are least.
 
     They are v / sum(v) for the v >= 0 that minimizes v'Gv/2 - sum(v), G being the products of the
@@ -256,7 +256,7 @@ class Shrinkage:
         return ((Y @ self.vectors) * self.factors) @ self.vectors.T
 
 
-def best_shrinkage(residuals: Array, targets: Targets) -> float:
+def best_shrinkage(residuals: Array, targets: SmoothedTable) -> float:
     """Return the tau that predicts best by folds; zero unless another gains one standard error.
 
     Leave-one-out predictions take the place of predictions by fits to the other folds: singular

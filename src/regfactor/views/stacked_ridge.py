@@ -12,10 +12,10 @@ from regfactor.fitting.conformal import PredictionInterval, conformal_quantile
 from regfactor.fitting.parameters import check_level
 from regfactor.views.smoothers import (
     Directions,
-    KernelFeatures,
+    LandmarkFeatures,
     Shrinkage,
+    SmoothedTable,
     Smoother,
-    Targets,
     best_shrinkage,
     smoother,
     stacking_weights,
@@ -31,14 +31,14 @@ CONSTANT = 64 * EPS  # deviation relative to the size of numbers that is roundin
 
 
 @frozen
-class Standardization:
+class ColumnScaling:
     """Means and deviations of columns; a constant column has the deviation one."""
 
     mean: Array
     deviation: Array
 
     @classmethod
-    def of(cls, X: Array, weights: Array) -> Standardization:
+    def of(cls, X: Array, weights: Array) -> ColumnScaling:
         """Return those of observed entries, with weights of rows as repetition counts."""
         observed = ~np.isnan(X)
         counts = np.maximum(weights @ observed, np.finfo(float).tiny)
@@ -62,7 +62,7 @@ class Standardization:
 class KernelPart:
     """A function of a kernel: features of rows times coefficients."""
 
-    features: KernelFeatures
+    features: LandmarkFeatures
     coefficients: Array
 
 
@@ -84,14 +84,14 @@ class LinearStack:
     residuals: Array
     shrinkage: Shrinkage
 
-    def left_out(self, targets: Targets) -> Array:
+    def left_out(self, targets: SmoothedTable) -> Array:
         """Return the leave-one-out predictions of weighted rows, after the shrinkage."""
         return self.shrinkage(targets.values - self.residuals)
 
 
 def linear_stack(
     directions: Directions,
-    targets: Targets,
+    targets: SmoothedTable,
     strength: float | None = None,
     shrink: bool = True,
 ) -> LinearStack:
@@ -107,7 +107,7 @@ def linear_stack(
 
 def linear_smoothers(
     directions: Directions,
-    targets: Targets,
+    targets: SmoothedTable,
     strength: float | None = None,
 ) -> list[Smoother]:
     """Return a smoother for each spectral power; the ridge alone where its strength is given."""
@@ -147,8 +147,8 @@ class StackedRidge:
     row_weights : array of shape (n_samples,)
     """
 
-    x_units: Standardization
-    y_units: Standardization
+    x_units: ColumnScaling
+    y_units: ColumnScaling
     completion: RowCompletion
     weights: dict[str, float]
     linear: Array
@@ -225,7 +225,7 @@ def stacked_ridge(
     Y = np.asarray(Y[counted], np.float64)
     weights = np.asarray(weights[counted], np.float64)
     missing = np.isnan(Y)
-    y_units = Standardization.of(Y, weights)
+    y_units = ColumnScaling.of(Y, weights)
     if missing.any():
         joint = np.hstack([X, Y])
         Y = RowCompletion.fit(joint, weights).complete(joint)[:, X.shape[1] :]
@@ -233,13 +233,13 @@ def stacked_ridge(
     if np.isnan(X).any():
         completion = RowCompletion.fit(X, weights)
         X = completion.complete(X)
-    x_units = Standardization.of(X, weights)
+    x_units = ColumnScaling.of(X, weights)
     root = np.sqrt(weights)
     observed: Any = 1.0
     if missing.any():
         observed = (~missing).astype(float)
     scaled = x_units.apply(X)
-    targets = Targets(
+    targets = SmoothedTable(
         root[:, None] * y_units.apply(Y),
         root,
         observed,
@@ -252,7 +252,7 @@ def stacked_ridge(
     features = []
     if kernels and MIN_KERNEL_ROWS <= len(X) <= MAX_KERNEL_ROWS:
         for width in KERNEL_WIDTHS:
-            mapped = KernelFeatures.of(scaled, width, weights)
+            mapped = LandmarkFeatures.of(scaled, width, weights)
             bent = Directions.of(root[:, None] * mapped(scaled), targets)
             smoothers.append(smoother(f"kernel, width {width:g}", bent, 1.0, targets))
             features.append(mapped)
@@ -283,7 +283,7 @@ def stacked_ridge(
 
 def _principal_completion(
     directions: Directions,
-    units: Standardization,
+    units: ColumnScaling,
     total: float,
 ) -> RowCompletion:
     """Return the probabilistic principal component model of a complete table, in closed form.

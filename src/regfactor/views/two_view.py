@@ -18,7 +18,7 @@ from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.conformal import PredictionInterval
 from regfactor.fitting.factor_estimator import TableInputs
 from regfactor.fitting.inputs import as_float_table, names_of, row_weights
-from regfactor.fitting.known import Rows
+from regfactor.fitting.known import RowsToScore
 from regfactor.fitting.noise import (
     NOISE,
     column_noise,
@@ -603,7 +603,7 @@ class TwoViewSubspace(TwoViewEstimator):
     def _scored(self, table: Any) -> Array:
         """Return the codes of a table of both views in the units of the data."""
         scaled = self._units.divide(table)
-        return self._codes(Rows(scaled, None, self._intercept.astype(scaled.dtype)))
+        return self._codes(RowsToScore(scaled, None, self._intercept.astype(scaled.dtype)))
 
     def _predicted(self, codes: Any) -> Array:
         """Return both views side by side that codes predict, in the units of the data."""

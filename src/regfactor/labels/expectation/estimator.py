@@ -47,7 +47,7 @@ from regfactor.labels.expectation.label_weight import select_label_weight
 from regfactor.labels.expectation.problem import (
     Expectation,
     ExpectationPoint,
-    Margin,
+    MarginLoss,
     by_class,
     probabilities,
 )
@@ -75,11 +75,11 @@ class ExpectationInputs:
     free: Array
     stated: StatedConstraints
     features: KernelExpansion
-    margin: Margin
+    margin: MarginLoss
 
 
 @frozen
-class HeldOutLabels:
+class LabelFolds:
     """What fits without some labels are made of: an unfitted model, rows, labels and folds.
 
     `used` are the labeled rows of positive weight, `shares` and `folds` are theirs.
@@ -264,7 +264,7 @@ class ExpectationSVC(ClassifierMixin, Estimator):
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> ExpectationInputs:
         constraints = as_constraints(self.constraints)
-        margin = Margin.of(as_loss(self.loss))
+        margin = MarginLoss.of(as_loss(self.loss))
         table = self._as_table(X, reset=True)
         y = labels_of_rows(y, table, self)
         labels = known_labels(y, self.unlabeled, self.classes, constraints)
@@ -414,7 +414,7 @@ class ExpectationSVC(ClassifierMixin, Estimator):
         y[labels.labeled] = labels.classes[labels.codes[labels.labeled]].tolist()
         model = clone(self)
         model.set_params(C=C, classes=labels.classes.tolist(), callback=None, verbose=0)
-        held_out = HeldOutLabels(
+        held_out = LabelFolds(
             model,
             deepcopy(inputs.given),
             y,
@@ -507,7 +507,7 @@ class ExpectationSVC(ClassifierMixin, Estimator):
         return tags
 
 
-def _calibration(data: HeldOutLabels) -> float:
+def _calibration(data: LabelFolds) -> float:
     """Return the inverse temperature at which held-out labels are most likely.
 
     Labels of a fold are hidden, and their rows stay as unlabeled ones.

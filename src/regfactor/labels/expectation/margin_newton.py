@@ -18,7 +18,7 @@ import scipy.sparse
 
 from regfactor.core.linalg import is_sparse
 from regfactor.core.params import EPS, Array, frozen
-from regfactor.labels.expectation.problem import Margin, MarginWeights
+from regfactor.labels.expectation.problem import MarginLoss, MarginWeights
 
 MAX_DIRECT_FEATURES = 128  # features up to which a step is solved by a factorization
 MAX_NEWTON_STEPS = 100
@@ -132,7 +132,7 @@ class LinearDecision:
 class Line:
     """The objective along a step: losses at f + t along, and ridges that are quadratic in t."""
 
-    margin: Margin
+    margin: MarginLoss
     weights: MarginWeights
     f: Array
     along: Array
@@ -147,7 +147,7 @@ class Line:
 
 def minimize_margins(
     rows: CenteredRows,
-    margin: Margin,
+    margin: MarginLoss,
     weights: MarginWeights,
     start: LinearDecision,
     tol: float,

@@ -34,7 +34,7 @@ class MarginWeights(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Margin:
+class MarginLoss:
     """L(m) of the margin m = f under the label +, m = -f under the label -."""
 
     loss: Loss
@@ -43,16 +43,16 @@ class Margin:
     factor: float = 1.0
 
     @staticmethod
-    def of(loss: Loss) -> Margin:
+    def of(loss: Loss) -> MarginLoss:
         """Return a loss as one of margins; a hinge is smoothed."""
         if isinstance(loss, Hinge):
-            return Margin(loss.smoothed(HINGE_WIDTH))
+            return MarginLoss(loss.smoothed(HINGE_WIDTH))
         if isinstance(loss, SquaredHinge | SmoothedHinge):
-            return Margin(loss)
+            return MarginLoss(loss)
         if isinstance(loss, Logistic):
-            return Margin(loss, minus=0.0)
+            return MarginLoss(loss, minus=0.0)
         if isinstance(loss, Squared):  # (1 - m)^2, equal to the squared hinge for |f| < 1
-            return Margin(loss, factor=2.0)
+            return MarginLoss(loss, factor=2.0)
         raise ValueError(
             f"{loss} is no loss of margins for ExpectationSVC; use 'squared_hinge', 'logistic', "
             "'squared' or 'hinge'."
@@ -227,7 +227,7 @@ class Expectation(Problem[ExpectationPoint]):
     codes: Array
     weights: Array
     n_classes: int
-    margin: Margin
+    margin: MarginLoss
     C: float
     C_unlabeled: float
     statements: Statements

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from regfactor.core.params import Array
-from regfactor.tables.auto_imputer.calibration import Scores
+from regfactor.tables.auto_imputer.calibration import ErrorScores
 from regfactor.tables.auto_imputer.filling import TableReader, is_plain_number
 from regfactor.tables.truncation import bounds_by_column
 
@@ -30,7 +30,7 @@ def read_bounds(bounds: Any, reader: TableReader, E: Array) -> Array:
 
 
 def truncated_means(
-    means: Array, deviations: Array, scores: Scores, low: float, high: float
+    means: Array, deviations: Array, scores: ErrorScores, low: float, high: float
 ) -> Array:
     """Return the means of distributions that do not leave their bounds.
 
@@ -51,7 +51,7 @@ def truncated_draws(
     means: Array,
     deviations: Array,
     shares: Array,
-    scores: Scores,
+    scores: ErrorScores,
     low: float,
     high: float,
 ) -> Array:

@@ -98,20 +98,20 @@ class Average:
 
 
 @frozen
-class Scores:
+class ErrorScores:
     """Scores of held-out entries of one variable, with some of all variables of its kind."""
 
     values: Array
     weights: Array
 
     @staticmethod
-    def of(own: Array, own_weights: Array, pooled: Array) -> Scores:
+    def of(own: Array, own_weights: Array, pooled: Array) -> ErrorScores:
         """Return own scores, and quantiles of all in a total weight of POOLED_CELLS."""
         extra = np.full(len(pooled), POOLED_CELLS / max(len(pooled), 1))
         values = np.concatenate([own, pooled])
         weights = np.concatenate([own_weights, extra])
         order = np.argsort(values, kind="stable")
-        return Scores(values[order], weights[order])
+        return ErrorScores(values[order], weights[order])
 
     def limit(self, level: float) -> float:
         """Return the size that a share `level` of new scores does not exceed; inf if too few."""
@@ -137,24 +137,24 @@ def _some_quantiles(values: Array, weights: Array) -> Array:
 
 
 @frozen
-class Spread:
+class ErrorVariance:
     """sigma^2 = a' v + b of each prediction, v its variances by the distribution and the trees."""
 
     coefficients: Array
 
     @staticmethod
-    def of(squares: Array, measures: Array, weights: Array) -> Spread:
+    def of(squares: Array, measures: Array, weights: Array) -> ErrorVariance:
         """Return non-negative coefficients that fit squared residuals of held-out entries."""
         n_measures = len(measures)
         if len(squares) < 2 * n_measures + 2:
-            return Spread(np.append(np.full(n_measures, 1 / max(n_measures, 1)), 0.05))
+            return ErrorVariance(np.append(np.full(n_measures, 1 / max(n_measures, 1)), 0.05))
         squares = np.minimum(squares, np.quantile(squares, LARGEST_SQUARE_SHARE))
         design = np.column_stack([*measures, np.ones(len(squares))])
         # relative errors: residuals are as uncertain as they are large
         size = np.sqrt(weights) / (design.mean(axis=1) + squares.mean())
         found, _ = nnls(design * size[:, None], squares * size)
         found[-1] = max(found[-1], SMALLEST_VARIANCE)
-        return Spread(found)
+        return ErrorVariance(found)
 
     def deviations(self, measures: Array) -> Array:
         """Return sigma for measures in the first axis."""
@@ -212,8 +212,8 @@ class Calibration:
     """
 
     average: Average
-    spread: Spread
-    scores: list[Scores]
+    spread: ErrorVariance
+    scores: list[ErrorScores]
     errors: Array
     held_out: list[HeldOutError]
 
@@ -242,7 +242,7 @@ class Calibration:
         number = np.array([layout.variables[v].is_number for v in layout.owners], dtype=bool)
         numeric = number[cells.columns]
         residuals = cells.truth - found
-        spread = Spread.of(
+        spread = ErrorVariance.of(
             np.square(residuals[numeric]), measures[:, numeric], cells.weights[numeric]
         )
         # errors of single trees go together in both forests, so that deviations add up
@@ -266,7 +266,7 @@ class Calibration:
                 own.append(ratios[at])
             else:
                 own.append(_level_scores(average, variable, block, truth))
-        scores: list[Scores] = []
+        scores: list[ErrorScores] = []
         shared = {}
         for kind in (True, False):
             chosen = [v for v, var in enumerate(layout.variables) if var.is_number == kind]
@@ -274,7 +274,7 @@ class Calibration:
             weights = np.concatenate([np.empty(0), *(own_weights[v] for v in chosen)])
             shared[kind] = _some_quantiles(values, weights)
         for v, variable in enumerate(layout.variables):
-            scores.append(Scores.of(own[v], own_weights[v], shared[variable.is_number]))
+            scores.append(ErrorScores.of(own[v], own_weights[v], shared[variable.is_number]))
         return Calibration(average, spread, scores, np.array(errors), held_out)
 
     def deviations(self, predictions: Predictions) -> Array:
@@ -325,7 +325,7 @@ def level_shares(average: Average, variable: Variable, block: Array) -> Array:
     return np.hstack([1 - share, share])
 
 
-def prediction_sets(shares: Array, scores: Scores, level: float) -> Array:
+def prediction_sets(shares: Array, scores: ErrorScores, level: float) -> Array:
     """Return which levels a set holds: those whose score a share `level` of new ones reaches.
 
     The most probable level is in every set.

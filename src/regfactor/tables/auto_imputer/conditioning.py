@@ -24,7 +24,7 @@ BATCH_ELEMENTS = 4_000_000  # numbers that are held at once
 
 
 @frozen
-class LeftOut:
+class LeftOutColumns:
     """Columns of one variable, predicted from the rest of each row.
 
     Attributes
@@ -55,7 +55,7 @@ class Conditioned(abc.ABC):
         """Return the variances of columns given the observed entries other than the columns."""
 
     @abc.abstractmethod
-    def leave_out(self, columns: Array) -> LeftOut:
+    def leave_out(self, columns: Array) -> LeftOutColumns:
         """Return the columns of one variable as the rest of each row predicts them."""
 
     @abc.abstractmethod
@@ -115,12 +115,12 @@ class DenseConditioned(Conditioned):
     dual: Array  # u, zero at missing entries
     batches: list[RowBatch]
 
-    def leave_out(self, columns: Array) -> LeftOut:
+    def leave_out(self, columns: Array) -> LeftOutColumns:
         """Return the columns of one variable as the rest of each row predicts them."""
         inner = self._inner_precision(columns)
         residual = solve_each(inner, self.dual[:, columns])
         residual *= self.observed[:, columns]
-        return LeftOut(self.filled[:, columns] - residual, residual)
+        return LeftOutColumns(self.filled[:, columns] - residual, residual)
 
     def variances(self, columns: Array) -> Array:
         """Return the variances of columns given the observed entries other than the columns."""
@@ -240,7 +240,7 @@ class FactoredConditioned(Conditioned):
     dual: Array
     posterior: Array  # covariance of the factors of each row, (n_rows, n_factors, n_factors)
 
-    def leave_out(self, columns: Array) -> LeftOut:
+    def leave_out(self, columns: Array) -> LeftOutColumns:
         """Return the columns of one variable as the rest of each row predicts them."""
         scaled = self.loadings[:, columns] / self.noise[columns]
         inner = -np.einsum("fc,bfg,gk->bck", scaled, self.posterior, scaled, optimize=True)
@@ -249,7 +249,7 @@ class FactoredConditioned(Conditioned):
         inner[absent] = np.eye(len(columns))
         residual = solve_each(inner, self.dual[:, columns])
         residual *= self.observed[:, columns]
-        return LeftOut(self.filled[:, columns] - residual, residual)
+        return LeftOutColumns(self.filled[:, columns] - residual, residual)
 
     def variances(self, columns: Array) -> Array:
         """Return the variances of columns given the observed entries other than the columns."""

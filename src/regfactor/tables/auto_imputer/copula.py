@@ -15,7 +15,7 @@ N_STEPS = 2  # of EM, which starts from the covariance of the table
 
 
 @frozen
-class Scores:
+class RankScores:
     """The normal score of a number, Phi^-1((r - 1/2) / n), interpolated and constant outside.
 
     Attributes
@@ -28,13 +28,13 @@ class Scores:
     scores: Array
 
     @staticmethod
-    def of(column: Array, weights: Array) -> Scores:
+    def of(column: Array, weights: Array) -> RankScores:
         """Return the scores of a column; equal numbers get the score of their mean rank."""
         observed = ~np.isnan(column)
         values, places = np.unique(column[observed], return_inverse=True)
         counts = np.bincount(places, weights[observed])
         ranks = np.cumsum(counts) - counts / 2
-        return Scores(values, ndtri(ranks / counts.sum()))
+        return RankScores(values, ndtri(ranks / counts.sum()))
 
     def apply(self, column: Array) -> Array:
         """Return the scores of numbers, NaN where they are missing."""
@@ -56,7 +56,7 @@ class Scores:
 class Copula:
     """Scores of the columns that are transformed, and the normal distribution of all."""
 
-    scores: dict[int, Scores]
+    scores: dict[int, RankScores]
     normal: DenseNormal
 
     @staticmethod
@@ -72,7 +72,7 @@ class Copula:
         counts = (~np.isnan(Z)).sum(axis=0)
         scores = {}
         for j in numbers[counts[numbers] >= MIN_OBSERVED].tolist():
-            scores[j] = Scores.of(Z[:, j], weights)
+            scores[j] = RankScores.of(Z[:, j], weights)
         transformed = apply_scores(scores, Z)
         normal = fit_covariance(transformed, weights, start, prior, n_steps)
         return Copula(scores, normal)
@@ -89,7 +89,7 @@ class Copula:
         return out
 
 
-def apply_scores(scores: dict[int, Scores], Z: Array) -> Array:
+def apply_scores(scores: dict[int, RankScores], Z: Array) -> Array:
     """Return a table with the columns that have scores transformed."""
     out = Z.copy()
     for j, own in scores.items():

@@ -34,7 +34,7 @@ class KernelCorrection:
 
 
 @frozen
-class KernelFit:
+class FittedCorrection:
     """A correction, the ridge, and the corrections of the donors without themselves."""
 
     correction: KernelCorrection
@@ -47,7 +47,7 @@ def fit_kernel(
     residuals: Array,
     weights: Array,
     ridges: tuple[float, ...] = RIDGES,
-) -> KernelFit:
+) -> FittedCorrection:
     """Return the correction with the ridge of the smallest leave-one-out error.
 
     (K + ridge W^-1) alpha = residuals; left out, a residual is missed by alpha_i divided by the
@@ -56,7 +56,7 @@ def fit_kernel(
     distances = cdist(inputs, inputs, "sqeuclidean")
     width = float(np.median(distances)) or 1.0
     kernel = np.exp(-distances / width)
-    best: KernelFit | None = None
+    best: FittedCorrection | None = None
     least = np.inf
     for ridge in ridges:
         inverse = _inverse(kernel + np.diag(ridge / weights))
@@ -66,7 +66,7 @@ def fit_kernel(
         if error < least:
             least = error
             correction = KernelCorrection(inputs, coefficients, width)
-            best = KernelFit(correction, ridge, residuals - missed)
+            best = FittedCorrection(correction, ridge, residuals - missed)
     assert best is not None
     return best
 

@@ -122,7 +122,7 @@ class CascadeData:
 
 
 @frozen
-class FittedMember:
+class MemberFit:
     """A fitted member: what it predicts for the entries that were held out."""
 
     name: str
@@ -143,9 +143,9 @@ class Stage(abc.ABC):
     def held_out_predictions(self) -> Array:
         """Return predictions of the entries that were held out."""
 
-    def fit(self) -> FittedMember:
+    def fit(self) -> MemberFit:
         """Return the fitted member."""
-        return FittedMember(self.name, self.assumes, self.held_out_predictions())
+        return MemberFit(self.name, self.assumes, self.held_out_predictions())
 
 
 @frozen
@@ -425,12 +425,12 @@ class MeanStage(Stage):
 
 
 @frozen
-class CascadePool(Pool[FittedMember]):
+class CascadePool(Pool[MemberFit]):
     """Mean squared error of the average on entries that were held out."""
 
     data: CascadeData
 
-    def loss(self, fitted: Sequence[FittedMember]) -> float:
+    def loss(self, fitted: Sequence[MemberFit]) -> float:
         """Return the error under the weights that are best for all columns together."""
         cells = self.data.held_out_cells
         if not len(cells.truth):
