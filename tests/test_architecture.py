@@ -178,9 +178,10 @@ def test_every_file_says_what_it_is(name):
 
 
 # the same mathematics in two roles: a potential and its loss, a loss and a distribution of clusters,
-# an estimator and its adapter; and the constraints on factors and on labels, both public
+# an estimator and its adapters; and the constraints on factors and on labels, both public
 SAME_NAME = {
     "AutoForecaster",
+    "ConvexSubspace",
     "Constraint",
     "Gamma",
     "Identity",
@@ -220,10 +221,7 @@ def test_what_a_run_reports_is_set_by_the_common_fit_alone(name):
 
 @every_module
 def test_nothing_is_kept_from_the_formatter(name):
-    text = (PACKAGE.parent / Path(*name.split("."))).with_suffix(".py")
-    if not text.exists():
-        text = PACKAGE.parent / Path(*name.split(".")) / "__init__.py"
-    assert not re.search(r"# *fmt: *(off|skip)", text.read_text())
+    assert not re.search(r"# *fmt: *(off|skip)", MODULES[name].read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("module", ROLES)

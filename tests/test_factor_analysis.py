@@ -12,7 +12,7 @@ from sklearn.decomposition import FactorAnalysis as CompleteFactorAnalysis
 from sklearn.exceptions import ConvergenceWarning
 
 from regfactor import ConvexSubspace, FactorAnalysis
-from regfactor.tables.normal_likelihood import NormalTable, PatternRows, Units
+from regfactor.tables.normal_likelihood import NormalTable, ParameterVector, PatternRows
 
 EXACT = {"tol": 1e-13, "max_iter": 20_000}
 
@@ -115,7 +115,7 @@ def test_the_gradient_is_that_of_the_likelihood(shared):
     X = with_missing(table(40, 6))
     X[5] = np.nan
     problem = NormalTable(X, 2, shared, rng.uniform(0.5, 2.0, 40))
-    units = Units(problem)
+    units = ParameterVector(problem)
     at = units.pack(problem.start())
     at += 0.1 * rng.normal(size=at.shape)
     numeric = scipy.optimize.approx_fprime(at, lambda x: units.value_and_gradient(x)[0], 1e-6)

@@ -251,7 +251,7 @@ class LikelihoodAscent(Solver):
     ) -> Iterator[Iterate[NormalFactors]]:
         """Yield after every stretch, until no step raises the likelihood."""
         model = start or problem.first or problem.start()
-        units = Units(problem)
+        units = ParameterVector(problem)
         packed = units.pack(model)
         yield Iterate(model, problem.objective(model))
         while True:
@@ -283,7 +283,7 @@ class LikelihoodAscent(Solver):
             )
 
 
-class Units:
+class ParameterVector:
     """Parameters as one vector, in deviations of the columns; the likelihood of a mean row."""
 
     def __init__(self, problem: NormalTable) -> None:
