@@ -32,6 +32,8 @@ from regfactor.series.smoothing_bank import (
 )
 from regfactor.series.smoothing_filter import SmoothingFilter
 from regfactor.series.smoothing_members import Gains, all_gains, few_gains, gap_gains
+from regfactor.series.volatility import local_variances
+from regfactor.series.weights import without_explosive
 
 NO_UNITS = Units(np.zeros(1), np.ones(1))
 
@@ -145,7 +147,7 @@ def member(gains, i):
 def test_members_are_those_of_the_specification():
     assert len(all_gains(seasonal=False)) == 82
     assert len(all_gains(seasonal=True)) + 82 == 440
-    assert len(few_gains(seasonal=False)) + len(few_gains(seasonal=True)) == 24
+    assert len(few_gains(seasonal=False)) + len(few_gains(seasonal=True)) == 32
     for season in (1, 12):
         groups = smoothing_groups(season)
         prior = np.exp(np.concatenate([group.gains.log_prior for group in groups]))
@@ -1038,6 +1040,63 @@ def test_the_factor_is_that_of_the_specification():
     np.testing.assert_array_equal(calibration_factor(residuals[:3], variances[:3], few), 1)
 
 
+def local_by_hand(sums, counts):
+    """Predictions of each segment's mean square by memories of earlier rows, row by row."""
+    rows = [(s / n, k) for k, (s, n) in enumerate(zip(sums, counts, strict=True)) for _ in range(n)]
+    lives = [np.inf] + [f * len(rows) for f in (0.5, 0.25, 0.125) if f * len(rows) >= 6]
+    prior = [0.5] + [0.5 / (len(lives) - 1)] * (len(lives) - 1)
+
+    def variance(life, until):
+        past = [(value, k) for value, k in rows if k <= until]
+        decay = np.array([0.5 ** (c / life) for c in np.cumsum(counts[: until + 1][::-1])])
+        ends = np.concatenate([[1.0], decay])[::-1]  # weight at the start and end of segments
+        weights = [(ends[k] + ends[k + 1]) / 2 for _, k in past]
+        return np.average([value for value, _ in past], weights=weights)
+
+    found = []
+    scores = np.log(prior)
+    for k in range(len(sums)):
+        for i, life in enumerate(lives):
+            if k > 0:
+                expected = variance(life, k - 1)
+                scores[i] -= 0.25 * (counts[k] * np.log(expected) + sums[k] / expected)
+        now = np.array([variance(life, k) for life in lives])
+        found.append(softmax(scores) @ now / now[0])
+    return found
+
+
+def test_local_variances_are_those_of_a_loop_over_rows():
+    rng = np.random.default_rng(18)
+    counts = np.array([[40, 5, 4, 6, 5, 5]] * 2).T
+    sums = counts * rng.uniform(0.5, 2, size=(6, 2))
+    sums[3:, 1] *= 9
+    found = local_variances(sums, counts)
+    for j in range(2):
+        np.testing.assert_allclose(found[:, j], local_by_hand(sums[:, j], counts[:, j]))
+    assert abs(found[-1, 0] - 1) < 0.3 < 1.5 < found[-1, 1]
+    np.testing.assert_allclose(local_variances(1e6 * sums, counts), found)
+    np.testing.assert_array_equal(local_variances(0 * sums, counts), 1)
+
+
+def test_members_that_explode_have_no_weight():
+    steps = 48
+    responses = np.ones((3, steps, 2))
+    responses[0, :, 0] = 1 + 5 * np.arange(steps)  # a trend of its own
+    responses[1] = 1.3 ** np.arange(steps)[:, None]
+    responses[2, :, 1] = 1.5 ** np.arange(steps)
+    responses[0, :, 1] = 1.4 ** np.arange(steps)
+
+    class State:
+        def responses(self, horizon):
+            return responses[:, :horizon]
+
+    fit = BankFit("", "", np.zeros(3), np.zeros((1, 3, 2)), np.ones((1, 3, 2)), None, State())
+    weights = np.array([[0.2, 0.5], [0.6, 0.25], [0.2, 0.25]])[None]
+    found = without_explosive(weights, fit)
+    np.testing.assert_allclose(found[0, :, 0], [0.5, 0, 0.5])
+    np.testing.assert_allclose(found[0, :, 1], weights[0, :, 1])  # where all do
+
+
 # ---------------------------------------------------------------- origins, season and log
 
 
@@ -1067,13 +1126,13 @@ def every_gain(values):
     without = logsumexp(plain.log_evidence[-1], axis=0)
     gains = {}
     for q in SEASONS:
-        if (3 if q <= 24 else 4) * q > len(values):
+        if (2 if q <= 24 else 4) * q > len(values):
             continue
         group = SmoothingGroup(few_gains(seasonal=True), q)
         with_season = fit_smoothing(table, [group], "season").log_evidence[-1]
         gain = np.maximum(logsumexp(with_season, axis=0) - without, 0)
         counts = np.sum(~np.isnan(values), axis=0)
-        gains[q] = float(gain[counts >= 3 * q].sum())
+        gains[q] = float(gain[counts >= 2 * q].sum())
     return gains
 
 
@@ -1098,6 +1157,42 @@ def test_the_season_is_that_of_the_largest_gain_of_all(case):
     for q, gain in found.items():
         np.testing.assert_allclose(gain, full[q], rtol=1e-7, atol=1e-7)
     assert best_season(found, values) == best_season(full, values)
+
+
+@pytest.mark.parametrize("rows", [26, 30])
+def test_a_clear_season_is_found_in_two_rounds(rows):
+    found = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        pattern = 3 * rng.normal(size=12)
+        months = pattern[np.arange(rows) % 12, None] + 0.3 * rng.normal(size=(rows, 1))
+        walk = np.cumsum(rng.normal(size=(rows, 1)), axis=0)
+        for values in (months, walk):
+            found.append(best_season(season_gains(values, np.zeros((rows, 0))), values))
+    assert found == [12, 1] * 4
+
+
+def test_a_long_season_of_two_rounds_is_found_where_dates_suggest_it():
+    rng = np.random.default_rng(2)
+    weeks = np.arange(130)
+    values = 3 * np.sin(2 * np.pi * weeks / 52) + np.cos(4 * np.pi * weeks / 52)
+    values = (values + 0.3 * rng.normal(size=130))[:, None]
+    none = np.zeros((130, 0))
+    assert 52 not in season_gains(values, none)
+    assert best_season(season_gains(values, none, 52), values) == 52
+
+
+def test_a_season_is_not_taken_for_its_half_where_evidence_is_clear():
+    rng = np.random.default_rng(3)
+    t = np.arange(96)
+    pattern = np.repeat(4 * rng.normal(size=6), 2)  # of which half of the phases say little
+    values = (np.where(t >= 40, pattern[t % 12], 0) + 0.5 * rng.normal(size=96))[:, None]
+    assert best_season(season_gains(values, np.zeros((96, 0))), values) == 12
+    gains = {6: 25.0, 12: 55.0}
+    noise = rng.normal(size=(96, 1))  # in which no test sees a difference
+    assert best_season(gains, noise) == 12
+    assert best_season({6: 25.0, 12: 30.0}, noise) == 6
+    assert best_season({24: 25.0, 48: 55.0}, noise) == 24
 
 
 def test_the_gain_of_logs_has_no_units():

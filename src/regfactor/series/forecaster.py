@@ -167,7 +167,8 @@ class AutoForecaster(Estimator):
     relative_error_ : ndarray of shape (n_series,)
         The same of the average of all banks; NaN for series of fewer than 24 rows.
     factor_ : ndarray of shape (n_series,)
-        By which deviations were multiplied to agree with errors of past forecasts.
+        By which deviations were multiplied to agree with errors of past forecasts and with the
+        recent size of innovations.
     spikes_ : ndarray of bool of shape (min(n_samples, 1000), n_series)
         Which of the last rows hold a single value that stands out, and that models leave out.
     input_names_ : list of str
@@ -195,7 +196,8 @@ class AutoForecaster(Estimator):
     judged by all values.
 
     Intervals are those of Student's distribution with 6 degrees of freedom, of the variance within
-    members, between members and between banks, multiplied by `factor_`. A mean of a series that is
+    members, between members and between banks, multiplied by `factor_`, which agrees with errors of
+    past forecasts and follows variances of innovations that change over time. A mean of a series that is
     modeled by its logarithm is the median. Counts, and series that reach zero without going below,
     have no negative forecasts. Only the last 1,000 rows are used.
 
@@ -319,7 +321,7 @@ class AutoForecaster(Estimator):
         n_rows = len(table.values)
         gains: dict[int, float] = {}
         if isinstance(self.season, str):
-            gains = season_gains(table.values, table.inputs)
+            gains = season_gains(table.values, table.inputs, inputs.times.season)
             seasons = [best_season(gains, table.values)]
             longer = longer_season(table.values, table.inputs, seasons[0])
             if longer is not None:

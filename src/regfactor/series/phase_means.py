@@ -12,20 +12,24 @@ from regfactor.series.bank import LONG_SEASON
 
 SEASONS = (4, 5, 6, 7, 12, 24, 48, 52, 96, 168)
 MAX_CANDIDATES = 5  # those with the largest differences between phases
-MIN_SEASONS = 3  # that a series must hold
+MIN_SEASONS = 2  # that a series must hold
 MIN_LONG_SEASONS = 4
 
 
-def promising_seasons(values: Array) -> list[int]:
+def promising_seasons(values: Array, expected: int = 1) -> list[int]:
     """Return the seasons whose phases differ in their changes, the clearest first.
 
     A season that no F test sees (F < 1 in all series) has no evidence either, and is not fitted.
+    Long ones fit cycles of few rounds too, so that series must hold more of them, unless dates let
+    expect them.
     """
     n_rows = len(values)
     changes = normal_scores(np.diff(values, axis=0))
     found = []
     for season in SEASONS:
-        least = MIN_LONG_SEASONS if season > LONG_SEASON else MIN_SEASONS
+        least = MIN_SEASONS
+        if season > LONG_SEASON and season != expected:
+            least = MIN_LONG_SEASONS
         if least * season > n_rows:
             continue
         best = 0.0

@@ -16,7 +16,13 @@ from regfactor.series.autoregression_bank import AutoregressionBank
 from regfactor.series.bank import BankFit, SeriesTable, mean_change
 from regfactor.series.rolling_origins import RollingOrigins
 from regfactor.series.smoothing_bank import SmoothingBank
-from regfactor.series.weights import PastErrors, bank_shares, member_weights
+from regfactor.series.volatility import local_variances
+from regfactor.series.weights import (
+    PastErrors,
+    bank_shares,
+    member_weights,
+    without_explosive,
+)
 
 MIN_CALIBRATION_ORIGINS = 3
 PRIOR_ORIGINS = 6.0  # that agree with the variances, next to those that calibrate them
@@ -98,7 +104,9 @@ class PooledForecast:
         origins = table.origins
         units = mean_change(table.values)
         truth = origins.following(table.judged)
-        weights = [member_weights(fit, truth, origins, units) for fit in fits]
+        weights = [
+            without_explosive(member_weights(fit, truth, origins, units), fit) for fit in fits
+        ]
         banks = [
             WeightedBank(fit.name, fit.assumes, fit.state, own[-1], fit.variances[-1])
             for fit, own in zip(fits, weights, strict=True)
@@ -137,9 +145,11 @@ class PooledForecast:
             between = np.square(paths[:, b] - mean)
             variance += shares[:-1, b, None] * (within + between)
         residuals = truth[:-1] - mean
+        local = local_variances(*squared_errors(fits, weights, shares[-1], table))
+        variance *= local[:-1, None]
         return replace(
             pooled,
-            factor=calibration_factor(residuals, variance, origins),
+            factor=calibration_factor(residuals, variance, origins) * np.sqrt(local[-1]),
             errors=past_errors(table, paths, mean, truth),
             correlation=residual_correlation(residuals[1:, 0], variance[1:, 0]),
         )
@@ -213,6 +223,19 @@ class PooledForecast:
         ending = np.argmax(observed[::-1], axis=0)
         gaps = np.where(observed.any(axis=0), ending, self.trailing_gaps + len(rows))
         return replace(self, banks=banks, trailing_gaps=gaps)
+
+
+def squared_errors(
+    fits: Sequence[BankFit], weights: Sequence[Array], shares: Array, table: SeriesTable
+) -> tuple[Array, Array]:
+    """Return sums of squared innovations between origins, and numbers of rows, of each series."""
+    observed = np.cumsum(~np.isnan(table.values), axis=0)
+    rows = observed[table.origins.rows - 1]
+    sums = np.zeros(rows.shape)
+    for fit, own, share in zip(fits, weights, shares, strict=True):
+        sums += share * np.einsum("oms,ms->os", fit.variances, own[-1]) * rows
+    since = np.diff(sums, axis=0, prepend=0)
+    return np.maximum(since, 0), np.diff(rows, axis=0, prepend=0)
 
 
 def calibration_factor(residuals: Array, variances: Array, origins: RollingOrigins) -> Array:

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from regfactor.core.params import Array
-from regfactor.series.bank import LONG_SEASON, SeriesTable, further_waves
+from regfactor.series.bank import LONG_SEASON, SMOOTH_SEASON, SeriesTable, further_waves
 from regfactor.series.phase_means import (
     MIN_SEASONS,
     log_p_value,
@@ -22,9 +22,15 @@ MIN_GAIN_OF_LONG_SEASON = 10.0  # in log evidence
 MAX_P_VALUE = 1e-3  # of equal parts of a season that is a multiple of another one
 
 
-def season_gains(values: Array, inputs: Array) -> dict[int, float]:
-    """Return the gain in log evidence of each season that was compared, summed over series."""
-    candidates = promising_seasons(values)
+def season_gains(values: Array, inputs: Array, expected: int = 1) -> dict[int, float]:
+    """Return the gain in log evidence of each season that was compared, summed over series.
+
+    Parameters
+    ----------
+    expected : int
+        The season that dates suggest.
+    """
+    candidates = promising_seasons(values, expected)
     if not candidates:
         return {}
     origins = RollingOrigins(np.array([len(values)]), 1)
@@ -43,8 +49,8 @@ def season_gains(values: Array, inputs: Array) -> dict[int, float]:
 def best_season(gains: dict[int, float], values: Array) -> int:
     """Return the season of the largest gain; 1 if none has one.
 
-    A multiple of a season is taken only if parts of it differ, since its gain may come from fewer
-    coefficients alone.
+    A multiple of a season is taken only if parts of it differ or its evidence is far larger, since
+    a small gain may come from its prior alone. That of a season of waves always may.
     """
     found = 1
     largest = 0.0
@@ -55,10 +61,12 @@ def best_season(gains: dict[int, float], values: Array) -> int:
             found = season
     changes = normal_scores(np.diff(values, axis=0))
     for shorter in sorted(gains):
-        if gains[shorter] > 0 and shorter < found and found % shorter == 0:
-            p_values = [log_p_value(column, found, shorter) for column in changes.T]
-            if min(p_values) > np.log(MAX_P_VALUE / len(p_values)):
-                return shorter
+        if not (gains[shorter] > 0 and shorter < found and found % shorter == 0):
+            continue
+        clear = found < SMOOTH_SEASON and largest > gains[shorter] + MIN_GAIN_OF_LONG_SEASON
+        p_values = [log_p_value(column, found, shorter) for column in changes.T]
+        if not clear and min(p_values) > np.log(MAX_P_VALUE / len(p_values)):
+            return shorter
     return found
 
 

@@ -16,7 +16,7 @@ SLOPE_GAINS = (0.0, 0.03, 0.1, 0.3)
 DAMPINGS = (0.85, 0.95, 1.0)
 SEASON_GAINS = (0.0, 0.05, 0.15, 0.35, 0.7)  # of what the level leaves
 FEW_LEVEL_GAINS = (0.05, 0.2, 0.5, 0.9)
-FEW_SEASON_GAINS = (0.0, 0.2)
+FEW_SEASON_GAINS = (0.0, 0.2, 0.7)  # fixed, slow, and so fast that last year counts most
 GAP_LEVEL_GAINS = (0.05, 0.2, 0.5, 1.0)
 GAP_SLOPES = ((0.03, 0.95), (0.1, 1.0), (0.3, 1.0), (0.8, 1.0))  # gain and damping
 

@@ -12,6 +12,8 @@ from regfactor.series.rolling_origins import RollingOrigins
 ERROR_SHARE = 0.15  # of the log likelihood of errors from past origins in a member's weight
 BANK_SHARPNESS = 2.0  # power of the mean squared error in a bank's share
 SMALLEST_ERROR = 1e-24  # in squared units
+RESPONSE_STEPS = 48  # over which the effect of an innovation must stay bounded
+MAX_GROWTH = 10.0  # of that effect a step: far above that of a trend, far below an explosion
 
 
 def temperature(n_rows: Array) -> Array:
@@ -80,6 +82,23 @@ def member_weights(fit: BankFit, truth: Array, origins: RollingOrigins, units: A
             logs = np.log(np.maximum(mean, SMALLEST_ERROR))
             scores[k] -= ERROR_SHARE * seen * np.where(np.isnan(logs), 0, logs)
     return np.asarray(softmax(scores, axis=1))
+
+
+def without_explosive(weights: Array, fit: BankFit) -> Array:
+    """Return weights without those of members whose forecasts explode, where others have any.
+
+    The effect of an innovation on a series with a slope of its own is linear in the steps.
+
+    Parameters
+    ----------
+    weights : array of shape (n_origins, n_members, n_series)
+    """
+    responses = np.abs(fit.state.responses(RESPONSE_STEPS))
+    largest = MAX_GROWTH * np.arange(1, RESPONSE_STEPS + 1)
+    explosive = np.any(responses > largest[:, None], axis=1)
+    kept = np.where(explosive, 0, weights)
+    total = kept.sum(axis=1, keepdims=True)
+    return np.asarray(np.where(total > 0, kept / np.where(total > 0, total, 1), weights))
 
 
 def bank_shares(paths: Array, truth: Array, origins: RollingOrigins, units: Array) -> Array:
