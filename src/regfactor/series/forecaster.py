@@ -197,9 +197,9 @@ class AutoForecaster(Estimator):
 
     Intervals are those of Student's distribution with 6 degrees of freedom, of the variance within
     members, between members and between banks, multiplied by `factor_`, which agrees with errors of
-    past forecasts and follows variances of innovations that change over time. A mean of a series that is
-    modeled by its logarithm is the median. Counts, and series that reach zero without going below,
-    have no negative forecasts. Only the last 1,000 rows are used.
+    past forecasts and follows variances of innovations that change over time. A mean of a series
+    that is modeled by its logarithm is the median. Counts, and series that reach zero without going
+    below, have no negative forecasts. Only the last 1,000 rows are used.
 
     References
     ----------
