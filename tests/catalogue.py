@@ -24,7 +24,6 @@ from regfactor.labels.latent.ridge import Primal
 from regfactor.labels.reverse.alternating import ReverseAlternating
 from regfactor.labels.reverse.problem import Reverse
 from regfactor.losses import distances, divergences, potentials
-from regfactor.losses.base import as_cells, float_type
 from regfactor.losses.distances import Manhattan, SquaredDistance
 from regfactor.problems.clusters import Clusters
 from regfactor.problems.forward import Forward
@@ -41,6 +40,7 @@ from regfactor.tables.epca.block_newton import BlockNewton
 from regfactor.tables.epca.count_blocks import BlockedFactored, CountBlocks
 from regfactor.tables.kernel_subspace import Eigenvectors, KernelComponents
 from regfactor.tables.normal_likelihood import LikelihoodAscent, NormalTable
+from regfactor.testing.laws import rng
 from regfactor.views.canonical_svd import CanonicalDirections, CanonicalSvd
 from regfactor.views.pair import TablePair
 from regfactor.views.reduced_rank import ReducedRank, StackedRank, StackedRegression, TruncatedRidge
@@ -194,104 +194,6 @@ MAPS = {
     "right_product_sparse": maps.RightProduct(scipy.sparse.csr_array(np.eye(3, 2, -1))),
     "mask": maps.Mask(np.linspace(-1.0, 2.0, 12).reshape(6, 2)),
 }
-
-_ROW_POTENTIALS = potentials.Softmax | potentials.MultinomialEntropy
-
-
-def rng(seed=0):
-    return np.random.default_rng(seed)
-
-
-def frozen(array):
-    """A read-only copy: a part that writes to it raises."""
-    copy = np.array(array)
-    copy.setflags(write=False)
-    return copy
-
-
-def draw(loss, seed=0, shape=(40, 4)):
-    """Legal random (z, x) for a loss: x in its domain, z in the interior of its link domain."""
-    return draw_link(loss, rng(seed), shape), draw_data(loss, rng(seed + 1), shape)
-
-
-def draw_link(loss, random, shape):
-    if loss.link_domain.low == 0:
-        return random.uniform(0.3, 3.0, shape)
-    if loss.link_domain.high == 0:
-        return -random.uniform(0.3, 3.0, shape)
-    return random.normal(scale=2.0, size=shape)
-
-
-def draw_data(loss, random, shape):
-    match loss:
-        case losses.Robust():
-            return draw_data(loss.loss, random, shape)
-        case losses.Censored():
-            return draw_cells(random, shape)
-        case losses.Hinge() | losses.SmoothedHinge() | losses.SquaredHinge():
-            return random.choice([-1.0, 1.0], shape)
-        case losses.Ordinal():
-            return random.integers(0, loss.levels, shape).astype(float)
-        case losses.Binomial():
-            return random.integers(0, loss.trials + 1, shape).astype(float)
-        case losses.Poisson() | losses.NegativeBinomial():
-            return random.poisson(2.0, shape).astype(float)
-        case losses.Softmax():
-            return np.eye(shape[-1])[random.integers(0, shape[-1], shape[:-1])]
-        case losses.Multinomial():
-            return random.multinomial(6, np.full(shape[-1], 1 / shape[-1]), shape[:-1]).astype(
-                float
-            )
-    low, high = loss.domain.low, loss.domain.high
-    if np.isfinite(low) and np.isfinite(high):  # both ends belong to the domain and are drawn
-        return np.where(
-            random.random(shape) < 0.5,
-            random.uniform(low, high, shape),
-            random.choice([low, high], shape),
-        )
-    if low == 0:  # zero itself where it is legal
-        return random.uniform(0.3, 4.0, shape) * (
-            random.random(shape) < (0.8 if loss.domain.low_closed else 1.0)
-        )
-    return random.normal(scale=2.0, size=shape)
-
-
-def draw_cells(random, shape):
-    """Cells known as numbers, below, above, and between limits near to and far from each other."""
-    low = random.normal(scale=2.0, size=shape)
-    width = random.choice([0.0, 1e-6, 0.1, 3.0], shape)
-    side = random.random(shape)
-    return as_cells(np.where(side < 0.2, -np.inf, low), np.where(side > 0.8, np.inf, low + width))
-
-
-def numbers_like(x, value=0.0):
-    """An array of one number, in the shape and precision of data."""
-    return np.full(x.shape, value, float_type(x))
-
-
-def is_rowwise(potential):
-    return isinstance(potential, _ROW_POTENTIALS)
-
-
-def draw_potential(potential, seed=0, shape=(40, 4)):
-    """Points in the interior of the domain of a potential."""
-    random = rng(seed)
-    if isinstance(potential, potentials.MultinomialEntropy):
-        return random.dirichlet(np.full(shape[-1], 2.0), shape[:-1])
-    return draw_inside(potential.domain, random, shape)
-
-
-def draw_inside(domain, random, shape):
-    """Points in the interior of an interval."""
-    low = domain.low
-    high = domain.high
-    if np.isfinite(low) and np.isfinite(high):
-        return random.uniform(low + 0.02 * (high - low), high - 0.02 * (high - low), shape)
-    if low == 0:
-        return random.uniform(0.2, 4.0, shape)
-    if high == 0:
-        return -random.uniform(0.2, 4.0, shape)
-    return random.normal(scale=1.5, size=shape)
 
 
 def cases(table, *names, without=()):

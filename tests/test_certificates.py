@@ -17,7 +17,7 @@ from reference import (
 )
 
 import catalogue
-from catalogue import frozen, rng
+from catalogue import rng
 from regfactor.core.factors import Factors
 from regfactor.core.params import UnsupportedProblem
 from regfactor.losses import (
@@ -35,6 +35,8 @@ from regfactor.norms import L1, L2, Blocks, LInf
 from regfactor.penalties import Columns, Rows, Trace, TwoView
 from regfactor.problems import Convex, Data, Design
 from regfactor.solvers import solve
+from regfactor.testing import draws
+from regfactor.testing.laws import frozen
 
 LOSSES = {
     "squared": Squared(),
@@ -449,7 +451,7 @@ WHOLE_LINE = [
 def drawn(name, intercept):
     """A catalogued loss on drawn data with a hole and weights; row losses are complete."""
     loss = catalogue.LOSSES[name]
-    X = catalogue.draw_data(loss, rng(60), (9, 4))
+    X = draws.draw_data(loss, rng(60), (9, 4))
     weights = None
     limits = None
     if isinstance(loss, Censored):
@@ -495,7 +497,7 @@ def test_every_loss_is_solved_with_a_proof(name, intercept):
 
 @pytest.mark.parametrize("name", ["kl", "gamma"])
 def test_a_restricted_link_is_reported_before_the_first_iteration(name):
-    X = catalogue.draw_data(catalogue.LOSSES[name], rng(63), (5, 4)) + 0.1
+    X = draws.draw_data(catalogue.LOSSES[name], rng(63), (5, 4)) + 0.1
     with pytest.raises(UnsupportedProblem):
         solve(Convex(Data.of(X, catalogue.LOSSES[name]), Trace(), 0.4))
 

@@ -29,9 +29,6 @@ from catalogue import (
     POTENTIALS,
     RANDOM_START,
     cases,
-    draw_inside,
-    draw_potential,
-    is_rowwise,
     rng,
 )
 from regfactor.clusters import mixture
@@ -47,6 +44,8 @@ from regfactor.problems.clusters import Clusters
 from regfactor.problems.kernel_clusters import KernelClusters
 from regfactor.solvers import EM, Lloyd, nearest, solve
 from regfactor.solvers.row_steps import Means, RowSteps
+from regfactor.testing import divergences as laws_of_divergences
+from regfactor.testing.draws import draw_potential, draw_rows, is_rowwise
 
 NAMES = sorted(DIVERGENCES)
 every_divergence = pytest.mark.parametrize("name", NAMES)
@@ -328,42 +327,12 @@ def test_the_objective_never_rises_and_is_that_of_the_labels(name, seed):
     assert model.score(X, sample_weight=w) == pytest.approx(-model.inertia_, rel=1e-8, abs=1e-8)
 
 
-def draw_rows(divergence, seed, n):
-    if isinstance(divergence, BregmanDivergence):
-        return draw_potential(divergence.potential, seed, (n, 4))
-    return draw_inside(divergence.domain, rng(seed), (n, 4))
-
-
+@pytest.mark.parametrize("law", laws_of_divergences.LAWS, ids=lambda law: law.__name__)
 @pytest.mark.parametrize("divergence", cases(EVERY_DIVERGENCE))
 @settings(max_examples=8)
 @given(seed=st.integers(0, 2**31))
-def test_centers_minimize_and_are_legal(divergence, seed):
-    X = draw_rows(divergence, seed, 15)
-    random = rng(seed)
-    for w in (None, random.integers(0, 4, 15) + np.eye(15)[0]):
-        weights = np.ones(15) if w is None else w
-        center = divergence.center(X, w)
-        assert center.shape == (4,) and divergence.domain.contains(center).all()
-
-        def cost(m, weights=weights):
-            return weights @ divergence.paired(X, np.broadcast_to(m, X.shape))
-
-        least = cost(center)
-        shares = 10.0 ** random.uniform(-6, 0, size=15)[:, None]
-        others = list((1 - shares) * center + shares * X)  # between legal rows
-        if not np.isfinite([divergence.domain.low, divergence.domain.high]).any():
-            others += list(center + shares * random.normal(size=(15, 4)))
-        assert all(least <= cost(m) + 1e-9 * (1 + abs(least)) for m in others)
-        sparse = divergence.center(scipy.sparse.csr_array(X), w)
-        np.testing.assert_allclose(sparse, center, rtol=1e-12, atol=1e-14)
-
-
-@pytest.mark.parametrize("divergence", cases(EVERY_DIVERGENCE))
-def test_centers_under_several_weights_are_those_under_each(divergence):
-    X = draw_rows(divergence, 0, 20)
-    weights = rng(1).random((20, 3))
-    each = [divergence.center(X, w) for w in weights.T]
-    np.testing.assert_allclose(divergence.centers(X, weights), each, rtol=1e-12)
+def test_law(divergence, law, seed):
+    law(laws_of_divergences.DivergenceCase(divergence, seed=seed))
 
 
 class HalfSquares(Divergence):

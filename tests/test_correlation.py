@@ -15,9 +15,9 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.extmath import svd_flip
 
-from catalogue import frozen
 from regfactor.penalties import Free, Trace
 from regfactor.tables.factor_model import FactorModel
+from regfactor.testing.laws import frozen
 from regfactor.views.correlation import CanonicalCorrelation
 from regfactor.views.pair import BLOCK_ROWS, SAMPLE_ROWS
 from regfactor.views.reduced_rank import ReducedRankRegression

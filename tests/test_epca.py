@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from catalogue import COMPOSITE, LOSSES, cases, draw
+from catalogue import COMPOSITE, LOSSES, cases
 from regfactor import ConvexSubspace
 from regfactor.core.loop import Status
 from regfactor.losses import Binomial, Logistic, Multinomial, Poisson, Softmax
@@ -29,6 +29,7 @@ from regfactor.solvers.updates import newton_rows
 from regfactor.tables.epca import row_scoring
 from regfactor.tables.epca.entries import WeightedTable
 from regfactor.tables.epca.estimator import ExponentialFamilyPCA
+from regfactor.testing.draws import draw
 
 EXACT = {"tol": 1e-12, "max_iter": 20_000}
 FAMILIES = ["gaussian", "bernoulli", "binomial", "poisson", "gamma", "multinomial"]

@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from catalogue import KERNELS, WIDTHS, cases, frozen
+from catalogue import KERNELS, WIDTHS, cases
 from regfactor.clusters.kmeans import BregmanKMeans
 from regfactor.clusters.normalized_cut import BregmanNormalizedCut
 from regfactor.kernels import (
@@ -37,6 +37,7 @@ from regfactor.kernels import (
 )
 from regfactor.labels.reverse.classifier import ReverseClassifier
 from regfactor.tables.kernel_subspace import KernelSubspace
+from regfactor.testing.laws import frozen
 
 INDEFINITE = ("isomap", "mds_cityblock")  # distances that fit into no Euclidean space
 OF_ALL_ROWS = (

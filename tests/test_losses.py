@@ -6,19 +6,9 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, gamma
 from sklearn.base import clone
 
-from catalogue import (
-    COMPOSITE,
-    LOSSES,
-    cases,
-    draw,
-    draw_data,
-    draw_link,
-    frozen,
-    numbers_like,
-    rng,
-)
+from catalogue import COMPOSITE, LOSSES, cases
 from regfactor import losses
-from regfactor.core.params import UnsupportedProblem, choose
+from regfactor.core.params import choose
 from regfactor.losses import (
     KL,
     Absolute,
@@ -35,11 +25,11 @@ from regfactor.losses import (
     Squared,
     as_loss,
 )
-from regfactor.losses.base import in_precision
+from regfactor.testing import losses as laws_of_losses
+from regfactor.testing.draws import draw, numbers_like
+from regfactor.testing.laws import rng
 
 EVALUATED = {name: loss for name, loss in LOSSES.items() if name not in COMPOSITE}
-SMOOTH = {name: loss for name, loss in EVALUATED.items() if loss.smooth}
-PROXIMABLE = {name: loss for name, loss in EVALUATED.items() if loss.proximable}
 ELEMENTWISE = {name: loss for name, loss in EVALUATED.items() if not loss.rowwise}
 EXPONENTIAL = (
     "poisson",
@@ -50,24 +40,17 @@ EXPONENTIAL = (
 ENDING_LINK = ("kl", "gamma")
 
 every_loss = pytest.mark.parametrize("loss", cases(EVALUATED))
-every_elementwise_loss = pytest.mark.parametrize("loss", cases(ELEMENTWISE))
-every_smooth_loss = pytest.mark.parametrize("loss", cases(SMOOTH))
-every_proximable_loss = pytest.mark.parametrize("loss", cases(PROXIMABLE))
+
+
+@pytest.mark.parametrize("law", laws_of_losses.LAWS, ids=lambda law: law.__name__)
+@every_loss
+def test_law(loss, law):
+    law(laws_of_losses.LossCase(loss))
 
 
 def total(loss, values):
     """Per entry, or per row where the loss couples a row."""
     return values.sum(axis=-1) if loss.rowwise else values
-
-
-def differences(function, z, step):
-    """Central differences of the row sums of a function, one column of z at a time."""
-    slope = np.empty_like(z)
-    for j in range(z.shape[1]):
-        move = np.zeros(z.shape[1])
-        move[j] = step
-        slope[:, j] = (function(z + move) - function(z - move)).sum(axis=-1) / (2 * step)
-    return slope
 
 
 def is_unbounded(loss):
@@ -103,47 +86,6 @@ OUTSIDE = {
 }
 
 
-@every_loss
-def test_drawn_data_lie_in_the_domain(loss):
-    z, x = draw(loss)
-    assert loss.legal(x).all()
-    assert loss.link_domain.contains(z).all()
-
-
-@every_loss
-def test_gradient_is_the_slope_of_the_value(loss):
-    z, x = draw(loss)
-    slope = differences(lambda at: loss.value(at, x), z, 1e-6)
-    np.testing.assert_allclose(loss.gradient(z, x), slope, rtol=1e-6, atol=2e-8)
-
-
-@every_loss
-def test_hessian_is_the_slope_of_the_gradient(loss):
-    z, x = draw(loss)
-    for j in range(z.shape[1]):
-        move = np.zeros(z.shape[1])
-        move[j] = 1e-6
-        slope = (loss.gradient(z + move, x)[:, j] - loss.gradient(z - move, x)[:, j]) / 2e-6
-        np.testing.assert_allclose(loss.hessian(z, x)[:, j], slope, rtol=1e-6, atol=2e-8)
-
-
-@every_loss
-def test_fenchel_young_is_an_equality_at_the_gradient(loss):
-    z, x = draw(loss)
-    y = loss.gradient(z, x)
-    gap = total(loss, loss.value(z, x)) + total(loss, loss.conjugate(y, x)) - total(loss, z * y)
-    np.testing.assert_allclose(gap, 0, atol=1e-11)
-
-
-@every_loss
-def test_fenchel_young_is_an_inequality_elsewhere(loss):
-    z, x = draw(loss, seed=3)
-    there = draw_link(loss, rng(17), z.shape)
-    for y in (loss.gradient(there, x), loss.feasible(rng(18).normal(scale=3.0, size=z.shape), x)):
-        gap = total(loss, loss.value(z, x)) + total(loss, loss.conjugate(y, x)) - total(loss, z * y)
-        assert gap.min() >= -1e-10
-
-
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_conjugate_is_infinite_outside_its_domain(name):
     loss = LOSSES[name]
@@ -151,125 +93,9 @@ def test_conjugate_is_infinite_outside_its_domain(name):
     assert np.all(total(loss, loss.conjugate(OUTSIDE[name](x), x)) == np.inf)
 
 
-@every_elementwise_loss
-def test_dual_domain_is_where_the_conjugate_is_finite(loss):
-    _, x = draw(loss)
-    for end, step in zip(loss.dual_domain(x), (-0.01, 0.01), strict=True):
-        end = np.broadcast_to(end, x.shape)
-        beyond = np.where(np.isfinite(end), end + step, 1000 * step)
-        infinite = loss.conjugate(beyond, x) == np.inf
-        np.testing.assert_array_equal(infinite, np.isfinite(end))
-
-
-@every_elementwise_loss
-@pytest.mark.parametrize("far", [-600.0, 600.0])
-def test_fenchel_young_holds_far_away_at_the_ends_of_the_dual_domain(loss, far):
-    """A dual domain that is too wide fails here, where <z, y> outgrows the loss."""
-    _, x = draw(loss)
-    z = numbers_like(x, far)
-    if not loss.link_domain.contains(z).all():
-        return
-    for y in (loss.feasible(z, x), loss.feasible(-z, x)):
-        terms = np.stack([loss.value(z, x), loss.conjugate(y, x), -z * y])
-        assert (terms.sum(axis=0) >= -1e-12 * np.abs(terms).sum(axis=0)).all()
-
-
 def test_losses_with_an_outside_have_a_bounded_dual_domain():
     whole = [name for name, loss in ELEMENTWISE.items() if is_unbounded(loss)]
     assert "squared" in whole and not set(whole) & set(OUTSIDE)
-
-
-@every_smooth_loss
-def test_inverse_gradient_finds_a_point_with_the_gradient(loss):
-    z, x = draw(loss, seed=5)
-    y = loss.gradient(z, x)
-    back = loss.inverse_gradient(y, x)
-    assert np.isfinite(back).all()
-    np.testing.assert_allclose(loss.gradient(back, x), y, atol=1e-9)
-    if not loss.rowwise:  # a row loss does not see a shift of its row
-        curved = loss.hessian(z, x) > 1e-3
-        assert curved.any()
-        np.testing.assert_allclose(back[curved], z[curved], rtol=1e-8, atol=1e-8)
-
-
-@every_loss
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("scale", [0.1, 1.0, 30.0, 1e6])
-def test_feasible_points_have_a_finite_conjugate(loss, scale, dtype):
-    x = in_precision(draw(loss, seed=7)[1], dtype)
-    y = loss.feasible(rng(8).normal(scale=scale, size=x.shape).astype(dtype), x)
-    assert y.dtype == dtype and np.isfinite(loss.conjugate(y, x)).all()
-
-
-@every_loss
-def test_feasible_leaves_feasible_points_alone(loss):
-    z, x = draw(loss, seed=9)
-    y = loss.gradient(z, x)
-    np.testing.assert_allclose(loss.feasible(y, x), y, rtol=1e-12, atol=1e-12)
-
-
-@every_loss
-def test_feasible_is_idempotent(loss):
-    _, x = draw(loss, seed=10)
-    y = loss.feasible(rng(11).normal(scale=4.0, size=x.shape), x)
-    np.testing.assert_allclose(loss.feasible(y, x), y, rtol=1e-12, atol=1e-12)
-
-
-def assert_prox_is_optimal(loss, a, w, x):
-    """w (a - p) is a subgradient at p: by Fenchel-Young, also at kinks, and by the gradient."""
-    p = loss.prox(a, w, x)
-    assert np.isfinite(p).all()
-    y = w * (a - p)
-    near = loss.feasible(y, x)
-    np.testing.assert_allclose(near, y, rtol=1e-9, atol=1e-9)
-    slack = (
-        total(loss, loss.value(p, x)) + total(loss, loss.conjugate(near, x)) - total(loss, p * near)
-    )
-    np.testing.assert_allclose(slack, 0, atol=1e-8 * (1 + np.abs(p * near).max()))
-    if loss.smooth:
-        inside = (p > loss.link_domain.low) & (p < loss.link_domain.high)
-        residual = np.where(inside, loss.gradient(np.where(inside, p, 1.0), x) - y, 0)
-        np.testing.assert_allclose(residual, 0, atol=1e-8 * (1 + np.abs(y).max()))
-
-
-@every_proximable_loss
-@pytest.mark.parametrize("w", [1e-6, 1e-2, 1.0, 50.0])
-@pytest.mark.parametrize("reach", [1.0, 50.0])
-def test_prox_solves_its_problem(loss, w, reach):
-    _, x = draw(loss, seed=11)
-    a = rng(12).uniform(-reach, reach, x.shape)
-    a[0], a[1] = reach, -reach
-    assert_prox_is_optimal(loss, a, w, x)
-
-
-@every_proximable_loss
-def test_prox_takes_one_weight_per_entry(loss):
-    _, x = draw(loss, seed=13)
-    a = rng(14).normal(scale=3.0, size=x.shape)
-    w = rng(15).uniform(0.01, 10.0, x.shape)
-    if loss.rowwise:
-        w[:] = w[:, :1]
-    assert_prox_is_optimal(loss, a, w, x)
-    one_by_one = np.array(
-        [loss.prox(a[i : i + 1], w[i : i + 1], x[i : i + 1])[0] for i in range(len(a))]
-    )
-    np.testing.assert_allclose(loss.prox(a, w, x), one_by_one, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("loss", cases(EVALUATED, without=PROXIMABLE))
-def test_a_missing_prox_is_reported(loss):
-    z, x = draw(loss)
-    with pytest.raises(UnsupportedProblem):
-        loss.prox(z, 1.0, x)
-
-
-@every_loss
-def test_curvature_bounds_the_hessian(loss):
-    x = draw_data(loss, rng(16), (400, 3))
-    z = draw_link(loss, rng(17), (400, 3))
-    hessian = loss.hessian(z, x)
-    assert (hessian >= 0).all()
-    assert hessian.max() <= loss.curvature * (1 + 1e-12)
 
 
 @pytest.mark.parametrize(
@@ -304,46 +130,6 @@ def test_curvature_of_a_row_loss_bounds_the_whole_hessian():
     assert slope * (1 - 1e-6) <= Softmax().curvature <= 1.0
 
 
-@every_loss
-def test_value_is_convex_on_segments(loss):
-    z, x = draw(loss, seed=19)
-    other = draw_link(loss, rng(20), z.shape)
-    for share in (0.2, 0.5, 0.9):
-        middle = total(loss, loss.value((1 - share) * z + share * other, x))
-        chord = (1 - share) * total(loss, loss.value(z, x)) + share * total(
-            loss, loss.value(other, x)
-        )
-        assert (middle <= chord + 1e-12 * (1 + np.abs(chord))).all()
-
-
-AT_LINKS = ("value", "gradient", "hessian")
-METHODS = [
-    pytest.param(loss, method, id=f"{name}-{method}")
-    for name, loss in EVALUATED.items()
-    for method in (
-        *AT_LINKS,
-        "conjugate",
-        "feasible",
-        *["inverse_gradient"] * loss.smooth,
-        *["prox"] * loss.proximable,
-    )
-]
-
-
-@pytest.mark.parametrize(("loss", "method"), METHODS)
-def test_nothing_is_mutated_and_float32_stays(loss, method):
-    z, x = draw(loss, seed=21)
-    first = z if method in (*AT_LINKS, "prox") else 0.9 * loss.gradient(z, x)
-    weight = [1.5] if method == "prox" else []
-    double = getattr(loss, method)(frozen(first), *weight, frozen(x))
-    single = getattr(loss, method)(
-        frozen(first.astype(np.float32)), *weight, frozen(in_precision(x, np.float32))
-    )
-    assert double.shape == z.shape
-    assert double.dtype == np.float64
-    assert single.dtype == np.float32
-
-
 @pytest.mark.parametrize("name", [name for name in EVALUATED if name not in ENDING_LINK])
 @pytest.mark.parametrize("z", [-800.0, -40.0, 40.0, 800.0])
 def test_extreme_links_give_numbers(name, z):
@@ -356,23 +142,6 @@ def test_extreme_links_give_numbers(name, z):
     if name not in EXPONENTIAL or abs(z) < 100:
         assert all(np.isfinite(result).all() for result in results)
         assert np.isfinite(loss.predict(at)).all() or "poisson" in name
-
-
-@every_loss
-@pytest.mark.parametrize("y", [-1e3, -1.0, 0.0, 1.0, 1e3])
-def test_conjugate_is_never_undefined(loss, y):
-    _, x = draw(loss, seed=25)
-    conjugate = loss.conjugate(numbers_like(x, y), x)
-    assert not np.isnan(conjugate).any()
-    assert (conjugate > -np.inf).all()
-
-
-@every_loss
-def test_zero_is_dual_feasible_so_losses_are_bounded_below(loss):
-    z, x = draw(loss, seed=27)
-    floor = -total(loss, loss.conjugate(numbers_like(x), x))
-    assert np.isfinite(floor).all()
-    assert (total(loss, loss.value(z, x)) >= floor - 1e-12).all()
 
 
 @pytest.mark.parametrize("loss", cases(LOSSES))

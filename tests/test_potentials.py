@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 from sklearn.base import clone
 
-from catalogue import POTENTIALS, cases, draw_potential, frozen, is_rowwise, rng
+from catalogue import POTENTIALS, cases, rng
 from regfactor.losses.potentials import (
     BinomialEntropy,
     Burg,
@@ -19,6 +19,8 @@ from regfactor.losses.potentials import (
     Sigmoid,
     Softmax,
 )
+from regfactor.testing.draws import draw_potential, is_rowwise
+from regfactor.testing.laws import frozen
 
 every_potential = pytest.mark.parametrize("potential", cases(POTENTIALS))
 

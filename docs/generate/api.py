@@ -29,6 +29,7 @@ MODULES = {  # pages with all names of a module
     "regfactor.atlas": "Atlas",
     "regfactor.problems": "Problems",
     "regfactor.solvers": "Solvers",
+    "regfactor.testing": "Checks of own parts",
     "regfactor.core.loop": "What a solver returns",
     "regfactor.saving": "Saved models",
 }

@@ -97,6 +97,7 @@ PACKAGES = (
     "plots",
     "problems",
     "series",
+    "testing",
 )
 
 HOMES = {
