@@ -2,10 +2,13 @@
 
 import doctest
 import importlib
+import re
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.utils.estimator_checks import check_estimator
 
 from catalogue import PROBLEMS
 from regfactor import testing
@@ -242,3 +245,13 @@ def test_constraints_are_checked_by_their_projection():
 
     with pytest.raises(testing.BrokenLaw, match="rows outside are infinite"):
         testing.check_penalty(Outside())
+
+
+def test_the_estimator_of_the_page_is_one_of_scikit_learn(tmp_path, monkeypatch):
+    page = (Path(__file__).parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")
+    block = re.search(r"```python\n(from regfactor.fitting.*?)\nmodel = ", page, re.DOTALL)
+    (tmp_path / "column_choice.py").write_text(block[1])
+    monkeypatch.syspath_prepend(tmp_path)
+    model = importlib.import_module("column_choice").ColumnChoice()
+    for _ in check_estimator(model, on_fail="raise", on_skip=None):
+        pass
