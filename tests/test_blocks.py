@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from regfactor import BlockTable, ConvexSubspace
+from regfactor import BlockTable, ConvexSubspace, SubspaceImputer
 from regfactor.problems.block_squares import ColumnStatistics
 
 
@@ -130,6 +130,20 @@ def test_a_strength_is_chosen_by_a_sample():
     assert blocks.alpha_ == pytest.approx(whole.alpha_)
 
 
+@pytest.mark.parametrize("alpha", ["auto", 4.0])
+def test_an_imputer_fills_blocks_as_the_table_in_memory(alpha, tmp_path):
+    X = low_rank()
+    X[:, 0] += np.random.default_rng(1).normal(size=len(X))  # all columns are numbers
+    settings = {"loss": "squared", "alpha": alpha, "random_state": 0, "tol": 1e-6}
+    whole = SubspaceImputer(**settings).fit(X)
+    blocks = SubspaceImputer(**settings).fit(BlockTable.of(X, rows=50))
+    assert blocks.alpha_ == pytest.approx(whole.alpha_)
+    assert blocks.prior_ == whole.prior_
+    table = blocks.transform(BlockTable.of(X, rows=50))
+    filled = np.load(table.save(tmp_path / "filled.npy"))
+    np.testing.assert_allclose(filled, whole.transform(X), atol=0.02)
+
+
 def test_a_limit_of_the_rank_is_kept():
     model = ConvexSubspace(alpha=4.0, max_rank=2).fit(BlockTable.of(low_rank(), rows=50))
     assert len(model.components_) == 2
@@ -140,8 +154,8 @@ def test_what_blocks_do_not_have_is_refused():
     table = BlockTable.of(low_rank(), rows=50)
     with pytest.raises(ValueError, match="loss='squared'"):
         ConvexSubspace(loss="huber").fit(table)
-    with pytest.raises(ValueError, match="debias=False"):
-        ConvexSubspace(debias="prior").fit(table)
+    with pytest.raises(ValueError, match="debias=False or 'prior'"):
+        ConvexSubspace(debias=True).fit(table)
     with pytest.raises(ValueError, match="entry_weight"):
         ConvexSubspace().fit(table, entry_weight=np.ones(table.shape))
     with pytest.raises(ValueError, match="infinite"):

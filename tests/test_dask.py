@@ -18,7 +18,7 @@ da = pytest.importorskip("dask.array")
 
 from distributed import Client, LocalCluster  # noqa: E402
 
-from regfactor.dask import ConvexSubspace, block_table  # noqa: E402
+from regfactor.dask import ConvexSubspace, SubspaceImputer, block_table  # noqa: E402
 
 
 def low_rank(n=240, d=12, missing=0.3, seed=0):
@@ -92,6 +92,16 @@ def test_a_strength_is_chosen_by_a_sample_of_the_chunks(client):
     whole = regfactor.ConvexSubspace(random_state=0).fit(X)
     model = ConvexSubspace(random_state=0, client=client).fit(da.from_array(X, chunks=(50, 12)))
     assert model.alpha_ == pytest.approx(whole.alpha_)
+
+
+def test_an_imputer_fills_chunks(client):
+    X = low_rank()
+    whole = regfactor.SubspaceImputer(loss="squared", random_state=0).fit(X)
+    array = da.from_array(X, chunks=(50, 12))
+    model = SubspaceImputer(random_state=0, client=client)
+    filled = model.fit_transform(array)
+    assert isinstance(filled, da.Array)
+    np.testing.assert_allclose(filled.compute(), whole.transform(X), atol=0.05)
 
 
 def test_weights_may_be_a_collection_and_the_client_the_current_one(client):

@@ -17,9 +17,9 @@ from sklearn.base import clone
 
 from regfactor.core.params import frozen, install_hint, optional
 from regfactor.engine.blocks import BlockTable, Executor, RowBlock
-from regfactor.tables import subspace
+from regfactor.tables import imputer, subspace
 
-__all__ = ["ConvexSubspace", "block_table"]
+__all__ = ["ConvexSubspace", "SubspaceImputer", "block_table"]
 
 SUMMED_AT_ONCE = 4  # results of chunks that one task adds up, so that no worker holds many
 RETRIES = 3  # of a task that raised, as where a file could not be read for a moment
@@ -178,6 +178,13 @@ class OnDask:
         fit: Any = getattr(super(), "fit")  # noqa: B009  of the estimator in memory
         return fit(X, y, sample_weight, *more, **keywords)
 
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Fit, and return what `transform` returns for the same table."""
+        model: Any = self.fit(X, y, **fit_params)
+        if _dask().is_dask_collection(X):
+            return model.transform(X)
+        return self.to_local().transform(X)
+
     def to_local(self) -> Any:
         """Return the same model, fitted or not, without Dask: it can be saved and used anywhere."""
         parameters = {name: getattr(self, name) for name in self._local._get_param_names()}
@@ -209,7 +216,32 @@ class OnDask:
         return arrays.concatenate(parts)
 
 
-class ConvexSubspace(OnDask, subspace.ConvexSubspace):
+class Completing(OnDask):
+    """An estimator that fills missing entries."""
+
+    def complete(self, X: Any, **known: Any) -> Any:
+        """Return the table with its missing entries filled, as a Dask collection of the same kind.
+
+        Parameters
+        ----------
+        X : Dask array or frame, or what the estimator in memory takes
+        **known : dict
+            Limits and covariates, of rows in memory alone.
+
+        Returns
+        -------
+        The same kind of table as X.
+        """
+        local = self.to_local()
+        if _is_frame(X):
+            meta = X._meta.astype(np.float64)
+            return X.map_partitions(_completed_frame, local, meta=meta)
+        if known:
+            return local.complete(X, **known)
+        return self._by_rows("complete", X, local.n_features_in_)
+
+
+class ConvexSubspace(Completing, subspace.ConvexSubspace):
     """min over Z, b of sum of observed w (z_ij + b_j - x_ij / u_j)^2 / 2 + alpha |Z|_tr, on Dask.
 
     `regfactor.ConvexSubspace` fitted to the chunks of a Dask array or frame, which stay on the
@@ -220,7 +252,7 @@ class ConvexSubspace(OnDask, subspace.ConvexSubspace):
     ----------
     *args, **parameters
         Those of `regfactor.ConvexSubspace`. Dask collections are fitted under the squared loss,
-        without `debias` and `bounds`.
+        with `debias` False or "prior", without `bounds`.
     client : distributed.Client, optional
         Its workers do the work; by default the current client.
 
@@ -270,8 +302,30 @@ class ConvexSubspace(OnDask, subspace.ConvexSubspace):
             return self.to_local().transform(X, **known)
         return self._by_rows("transform", X, len(self.components_))
 
-    def complete(self, X: Any, **known: Any) -> Any:
-        """Return the table with its missing entries filled, as a Dask collection of the same kind.
+
+class SubspaceImputer(Completing, imputer.SubspaceImputer):
+    """min over Z, b of sum of observed w (z_ij + b_j - x_ij / u_j)^2 / 2 + alpha |Z|_tr, to fill.
+
+    `regfactor.SubspaceImputer` fitted to the chunks of a Dask array or frame; `transform` fills
+    them where they are.
+
+    Parameters
+    ----------
+    *args, **parameters
+        Those of `regfactor.SubspaceImputer`. Dask collections are fitted under the squared loss,
+        without `bounds`; strength and prior are chosen on 20,000 rows.
+    client : distributed.Client, optional
+        Its workers do the work; by default the current client.
+
+    See Also
+    --------
+    regfactor.SubspaceImputer : The model, with all parameters.
+    """
+
+    _local = imputer.SubspaceImputer
+
+    def transform(self, X: Any, **known: Any) -> Any:
+        """Return the table with its missing entries filled, as `complete` does.
 
         Parameters
         ----------
@@ -283,13 +337,7 @@ class ConvexSubspace(OnDask, subspace.ConvexSubspace):
         -------
         The same kind of table as X.
         """
-        local = self.to_local()
-        if _is_frame(X):
-            meta = X._meta.astype(np.float64)
-            return X.map_partitions(_completed_frame, local, meta=meta)
-        if known:
-            return local.complete(X, **known)
-        return self._by_rows("complete", X, self.n_features_in_)
+        return self.complete(X, **known)
 
 
 def _dask() -> Any:

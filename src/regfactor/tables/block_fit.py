@@ -28,6 +28,15 @@ class BlockInputs:
     table: BlockTable
     problem: BlockSquares
     names: list[Any] | None
+    prior: float | None  # strength of the prior of the codes
+
+
+@frozen
+class Strengths:
+    """The strength of the trace norm, and that of the prior of the codes where there is one."""
+
+    alpha: float
+    prior: float | None
 
 
 def read_blocks(
@@ -63,16 +72,17 @@ def read_blocks(
     if table.names is not None:
         names = list(table.names)
         model.feature_names_in_ = np.asarray(names, dtype=object)
+    strengths = _strengths(model, table)
     problem = BlockSquares(
         table,
         unit,
         center,
         found.count,
-        _strength(model, table),
+        strengths.alpha,
         total,
         model.fit_intercept,
     )
-    return BlockInputs(table, problem, names)
+    return BlockInputs(table, problem, names, strengths.prior)
 
 
 def units_of(found: ColumnStatistics) -> Array:
@@ -93,10 +103,10 @@ def _check_parameters(model: Any, entry_weight: Any) -> None:
         raise ValueError(
             f"A BlockTable is fitted under loss='squared', got {loss!r}. Use it, or fit an array."
         )
-    if model.debias:
+    if model.debias is True:
         raise ValueError(
-            f"A BlockTable is fitted with debias=False, got {model.debias!r}. Set it, or fit an "
-            "array."
+            "A BlockTable is fitted with debias=False or 'prior', got True. Choose one of these, "
+            "or fit an array."
         )
     if model.bounds or model.row_effects or entry_weight is not None:
         raise ValueError(
@@ -110,18 +120,26 @@ def _check_parameters(model: Any, entry_weight: Any) -> None:
         )
 
 
-def _strength(model: Any, table: BlockTable) -> float:
-    """Return alpha; where it is chosen, by a sample of the rows.
+def _strengths(model: Any, table: BlockTable) -> Strengths:
+    """Return the strengths of a fit; those that are chosen, by a sample of the rows.
 
-    The norm of noise grows like sqrt(n) + sqrt(d), and alpha with it.
+    The norm of noise grows like sqrt(n) + sqrt(d), and alpha with it. The strength of a prior is
+    the variance of the noise, which does not depend on the number of rows.
     """
-    if not isinstance(model.alpha, str):
-        return float(model.alpha)
+    given = not isinstance(model.alpha, str)
+    if given and not model.debias:
+        return Strengths(float(model.alpha), None)
     sample = table.sample(SAMPLE_ROWS)
-    chosen = clone(model).set_params(loss="squared").fit(sample).alpha_
     n, d = table.shape
-    grown = (np.sqrt(n) + np.sqrt(d)) / (np.sqrt(sample.shape[0]) + np.sqrt(d))
-    return float(chosen * grown)
+    grown = float((np.sqrt(n) + np.sqrt(d)) / (np.sqrt(sample.shape[0]) + np.sqrt(d)))
+    chooser = clone(model).set_params(loss="squared")
+    if given:
+        chooser.set_params(alpha=model.alpha / grown)
+    chooser.fit(sample)
+    prior = getattr(chooser, "prior_", None)
+    if given:
+        return Strengths(float(model.alpha), prior)
+    return Strengths(float(chooser.alpha_ * grown), prior)
 
 
 def publish_blocks(model: Any, solution: Solution[BlockPoint], inputs: BlockInputs) -> None:
@@ -134,6 +152,10 @@ def publish_blocks(model: Any, solution: Solution[BlockPoint], inputs: BlockInpu
     model._sizes = np.linalg.norm(factors.codes, axis=0)
     penalty = Trace().per_row(factors.codes)
     model._score = Scoring(Squared(), penalty, inputs.problem.alpha)
+    if inputs.prior is not None:
+        model.prior_ = inputs.prior
+        deviations = model._sizes / np.sqrt(inputs.problem.total)
+        model._score = model._score.with_prior(deviations, inputs.prior)
     model._loss_parts = Squared().parts(inputs.table.n_columns)
     model.alpha_ = inputs.problem.alpha
     model.alpha_max_ = inputs.problem.alpha_max()

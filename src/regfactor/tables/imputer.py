@@ -92,7 +92,7 @@ class SubspaceImputer(ConvexSubspace):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, frame} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, frame, BlockTable} of shape (n_samples, n_features)
             The training table or new rows.
         lower, upper : array-like of shape (n_samples, n_features), optional
             Limits of missing entries, as in `fit`.

@@ -201,7 +201,8 @@ class ConvexSubspace(CompletionDraws):
         ----------
         X : array-like or BlockTable of shape (n_samples, n_features)
             Rows of a `BlockTable` are read in blocks, so that it may be larger than memory; under
-            the squared loss without `debias`. Their codes are not kept: `transform` has them.
+            the squared loss, with `debias` False or "prior". Their codes are not kept:
+            `transform` has them.
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
         entry_weight : array-like of shape (n_samples, n_features), optional
