@@ -84,6 +84,7 @@ ON_REQUEST = {  # solvers that no problem names
 UNTRIED = {
     "BlockSquares",  # of tables in blocks, tried in test_blocks
     "BlockSweeps",
+    "BlockClusters",  # the same for clusters, tried in test_block_clusters
     "ClassPool",  # of SemiSupervisedClassifier, tried with it
     "ChosenSNF",  # SNF with the start and limits of cross-validation, tried in test_snf
     "CascadePool",  # tried in test_auto_imputer

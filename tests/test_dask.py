@@ -18,7 +18,13 @@ da = pytest.importorskip("dask.array")
 
 from distributed import Client, LocalCluster  # noqa: E402
 
-from regfactor.dask import ConvexSubspace, SubspaceImputer, block_table  # noqa: E402
+from regfactor.dask import (  # noqa: E402
+    BregmanKMeans,
+    BregmanMixture,
+    ConvexSubspace,
+    SubspaceImputer,
+    block_table,
+)
 
 
 def low_rank(n=240, d=12, missing=0.3, seed=0):
@@ -102,6 +108,21 @@ def test_an_imputer_fills_chunks(client):
     filled = model.fit_transform(array)
     assert isinstance(filled, da.Array)
     np.testing.assert_allclose(filled.compute(), whole.transform(X), atol=0.05)
+
+
+@pytest.mark.parametrize("model", [BregmanKMeans, BregmanMixture])
+def test_clusters_of_chunks_are_those_of_blocks(client, model):
+    X = low_rank()
+    array = da.from_array(X, chunks=(50, 12))
+    fitted = model(3, random_state=0, client=client).fit(array)
+    local = model._local(3, random_state=0).fit(regfactor.BlockTable.of(X, rows=50))
+    assert fitted.objective_ == pytest.approx(local.objective_)
+    expected = local.predict(X)
+    np.testing.assert_array_equal(fitted.predict(array).compute(), expected)
+    np.testing.assert_array_equal(fitted.fit_predict(array).compute(), expected)
+    method = "transform" if model is BregmanKMeans else "predict_proba"
+    found = getattr(fitted, method)(array).compute()
+    np.testing.assert_allclose(found, getattr(local, method)(X), atol=1e-9)
 
 
 def test_weights_may_be_a_collection_and_the_client_the_current_one(client):

@@ -15,11 +15,18 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import clone
 
+from regfactor.clusters import kmeans, mixture
 from regfactor.core.params import frozen, install_hint, optional
 from regfactor.engine.blocks import BlockTable, Executor, RowBlock
 from regfactor.tables import imputer, subspace
 
-__all__ = ["ConvexSubspace", "SubspaceImputer", "block_table"]
+__all__ = [
+    "BregmanKMeans",
+    "BregmanMixture",
+    "ConvexSubspace",
+    "SubspaceImputer",
+    "block_table",
+]
 
 SUMMED_AT_ONCE = 4  # results of chunks that one task adds up, so that no worker holds many
 RETRIES = 3  # of a task that raised, as where a file could not be read for a moment
@@ -338,6 +345,111 @@ class SubspaceImputer(Completing, imputer.SubspaceImputer):
         The same kind of table as X.
         """
         return self.complete(X, **known)
+
+
+class BregmanKMeans(OnDask, kmeans.BregmanKMeans):
+    """min over labels z and centers m of sum_i w_i D(x_i, m_{z_i}), on Dask.
+
+    `regfactor.BregmanKMeans` fitted to the chunks of a Dask array or frame: each step is a sum over
+    them. The first centers are those of a fit to 20,000 rows.
+
+    Parameters
+    ----------
+    *args, **parameters
+        Those of `regfactor.BregmanKMeans`, without a kernel and under divergences whose best center
+        is the mean.
+    client : distributed.Client, optional
+        Its workers do the work; by default the current client.
+
+    See Also
+    --------
+    regfactor.BregmanKMeans : The model, with all parameters. `labels_` are not kept: `predict` has
+        them.
+    """
+
+    _local = kmeans.BregmanKMeans
+
+    def predict(self, X: Any) -> Any:
+        """Return the cluster of each row; those of a Dask collection are a Dask array.
+
+        Parameters
+        ----------
+        X : Dask array or frame, or what the estimator in memory takes
+
+        Returns
+        -------
+        dask.array.Array or ndarray of shape (n_samples,)
+        """
+        return self._by_rows("predict", X)
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Fit, and return the cluster of each row."""
+        return self.fit(X, y, sample_weight).predict(X)
+
+    def transform(self, X: Any) -> Any:
+        """Return the divergence of every row from every center.
+
+        Parameters
+        ----------
+        X : Dask array or frame, or what the estimator in memory takes
+
+        Returns
+        -------
+        dask.array.Array or ndarray of shape (n_samples, n_clusters)
+        """
+        return self._by_rows("transform", X, self.n_clusters)
+
+
+class BregmanMixture(OnDask, mixture.BregmanMixture):
+    """min over p, m of -sum_i w_i log sum_j p_j exp(-sharpness D(x_i, m_j)), on Dask.
+
+    `regfactor.BregmanMixture` fitted to the chunks of a Dask array or frame: each step of EM is a
+    sum over them. The start and the sharpness are those of a fit to 20,000 rows.
+
+    Parameters
+    ----------
+    *args, **parameters
+        Those of `regfactor.BregmanMixture`, without a kernel and under divergences whose best
+        center is the mean.
+    client : distributed.Client, optional
+        Its workers do the work; by default the current client.
+
+    See Also
+    --------
+    regfactor.BregmanMixture : The model, with all parameters.
+    """
+
+    _local = mixture.BregmanMixture
+
+    def predict(self, X: Any) -> Any:
+        """Return the most probable component of each row, those of a collection as a Dask array.
+
+        Parameters
+        ----------
+        X : Dask array or frame, or what the estimator in memory takes
+
+        Returns
+        -------
+        dask.array.Array or ndarray of shape (n_samples,)
+        """
+        return self._by_rows("predict", X)
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Fit, and return the most probable component of each row."""
+        return self.fit(X, y, sample_weight).predict(X)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return the probability of each component for each row.
+
+        Parameters
+        ----------
+        X : Dask array or frame, or what the estimator in memory takes
+
+        Returns
+        -------
+        dask.array.Array or ndarray of shape (n_samples, n_components)
+        """
+        return self._by_rows("predict_proba", X, self.n_components)
 
 
 def _dask() -> Any:

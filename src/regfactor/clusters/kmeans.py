@@ -12,9 +12,11 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from regfactor.clusters.block_fit import BlockClusterInputs, labels_of, read_cluster_blocks
 from regfactor.core.blas import one_thread
 from regfactor.core.loop import Solution
 from regfactor.core.params import Array, UnsupportedProblem, as_floats, frozen, is_option, warn
+from regfactor.engine.blocks import BlockTable
 from regfactor.fitting.base import Choice, Run, Transformer
 from regfactor.fitting.clustering import (
     ClusterEstimator,
@@ -32,10 +34,11 @@ from regfactor.fitting.parameters import AUTO, COUNT, RUN_CONSTRAINTS, parametri
 from regfactor.kernels import as_kernel, tag_kernel
 from regfactor.losses.distances import Divergence, Mahalanobis, SquaredDistance
 from regfactor.losses.divergences import as_divergence
+from regfactor.problems.block_clusters import BlockClusters
 from regfactor.problems.clusters import ClusterPoint, Clusters
 from regfactor.problems.kernel_clusters import KernelClusters
 from regfactor.problems.observed_clusters import ObservedCenters, ObservedClusters
-from regfactor.solvers.base import solve_from
+from regfactor.solvers.base import solve_from, solve_within
 from regfactor.solvers.kernel_steps import MAX_NEGATIVE
 from regfactor.solvers.nearest import Centers
 from regfactor.solvers.seeding import (
@@ -191,8 +194,9 @@ class BregmanKMeans(
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            NaN in an array where an entry is missing.
+        X : {array-like, sparse matrix, BlockTable} of shape (n_samples, n_features)
+            NaN in an array where an entry is missing. Of a `BlockTable` the first centers are those
+            of 20,000 rows; its `labels_` are not kept: `predict` has them.
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
             Weights act as repetition counts.
@@ -203,7 +207,9 @@ class BregmanKMeans(
         """
         return self._fit(X, sample_weight)
 
-    def _read(self, X: Any, sample_weight: Any) -> ClusterInputs:
+    def _read(self, X: Any, sample_weight: Any) -> ClusterInputs | BlockClusterInputs:
+        if isinstance(X, BlockTable):
+            return read_cluster_blocks(self, X, sample_weight)
         divergence = as_divergence(self.divergence)
         if self.kernel is not None and not isinstance(divergence, SquaredDistance):
             raise UnsupportedProblem(
@@ -226,21 +232,27 @@ class BregmanKMeans(
         missing = takes_missing(self.divergence, self.kernel)
         return rows_of(self, X, as_divergence(self.divergence), reset=reset, missing=missing)
 
-    def _state(self, inputs: ClusterInputs) -> ClusterProblem:
+    def _state(self, inputs: ClusterInputs | BlockClusterInputs) -> ClusterProblem | BlockClusters:
         return inputs.problem(self.n_clusters)
 
-    def _solve(self, problem: Any, inputs: ClusterInputs, run: Run) -> Solution[Any]:
+    def _solve(self, problem: Any, inputs: Any, run: Run) -> Solution[Any]:
+        if isinstance(inputs, BlockClusterInputs):
+            start = ClusterPoint(inputs.fitted.cluster_centers_.astype(np.float64))
+            return solve_within(problem, run.remaining(), start)
         return solve_from(problem, run.remaining(), self._starts(problem, inputs, run))
 
     def _publish(
         self,
         choice: Choice[Any],
         solution: Solution[Any],
-        inputs: ClusterInputs,
+        inputs: Any,
         run: Run,
     ) -> Solution[Any]:
-        self.labels_ = solution.point.labels
         self._n_features_out = self.n_clusters
+        if isinstance(inputs, BlockClusterInputs):
+            self._publish_blocks(solution, inputs)
+            return solution
+        self.labels_ = solution.point.labels
         if isinstance(choice.problem, ObservedClusters):
             self._publish_observed(choice.problem, solution)
         elif inputs.kernel is None:
@@ -261,6 +273,12 @@ class BregmanKMeans(
         if point.covariance is not None:
             self.covariance_ = point.covariance.astype(dtype)
         return replace(solution, objective=self.inertia_ + cost)
+
+    def _publish_blocks(self, solution: Solution[Any], inputs: BlockClusterInputs) -> None:
+        centers = solution.point.centers
+        self._centers = inputs.centers(centers)
+        self._placed = centers
+        self.inertia_ = solution.objective - inputs.divergence.parameter_cost(inputs.mass)
 
     def _publish_observed(self, problem: ObservedClusters, solution: Solution[Any]) -> None:
         centers = solution.point.centers
@@ -350,18 +368,27 @@ class BregmanKMeans(
             )
         return self._placed
 
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
+        """Fit, and return the cluster of each row."""
+        self.fit(X, sample_weight=sample_weight)
+        if isinstance(X, BlockTable):
+            return self.predict(X)
+        return np.asarray(self.labels_)
+
     def predict(self, X: Any) -> Array:
         """Return the cluster of the nearest center of each row.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, BlockTable} of shape (n_samples, n_features)
 
         Returns
         -------
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
+        if isinstance(X, BlockTable):
+            return labels_of(self, X)
         X = self._rows(X, reset=False)
         with one_thread():
             return np.asarray(self._centers_for(X).nearest(X)[0])
@@ -372,18 +399,21 @@ class BregmanKMeans(
             return ObservedCenters(self._centers.divergence, self._centers.M)
         return self._centers
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any) -> Any:
         """Return the divergence of every row from every center.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, BlockTable} of shape (n_samples, n_features)
 
         Returns
         -------
         ndarray of shape (n_samples, n_clusters)
+            Of a `BlockTable`, a `BlockTable` whose blocks are computed when they are read.
         """
         check_is_fitted(self)
+        if isinstance(X, BlockTable):
+            return X.map(self.transform, self.n_clusters)
         X = self._rows(X, reset=False)
         return np.asarray(self._centers_for(X).between(X))
 

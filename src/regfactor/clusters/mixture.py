@@ -12,10 +12,12 @@ from sklearn.base import DensityMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from regfactor.clusters.block_fit import BlockClusterInputs, labels_of, read_cluster_blocks
 from regfactor.clusters.kmeans import ClusterInputs, ClusterProblem
 from regfactor.core.blas import one_thread
 from regfactor.core.loop import Limits, Solution
 from regfactor.core.params import Array, UnsupportedProblem, frozen, is_option, warn
+from regfactor.engine.blocks import BlockTable
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.clustering import (
     ClusterEstimator,
@@ -31,6 +33,7 @@ from regfactor.fitting.parameters import AUTO, COUNT, POSITIVE, RUN_CONSTRAINTS,
 from regfactor.kernels import as_kernel, is_pairwise
 from regfactor.losses.distances import SquaredDistance
 from regfactor.losses.divergences import as_divergence
+from regfactor.problems.block_clusters import BlockClusters
 from regfactor.problems.clusters import ClusterPoint, Clusters
 from regfactor.problems.kernel_clusters import KernelCenters, KernelClusters, slices_of
 from regfactor.problems.observed_clusters import ObservedCenters, ObservedClusters
@@ -152,7 +155,8 @@ class BregmanMixture(DensityMixin, ClusterEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, BlockTable} of shape (n_samples, n_features)
+            Of a `BlockTable` the start and the sharpness are those of 20,000 rows.
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
             Weights act as repetition counts.
@@ -163,7 +167,9 @@ class BregmanMixture(DensityMixin, ClusterEstimator):
         """
         return self._fit(X, sample_weight)
 
-    def _read(self, X: Any, sample_weight: Any) -> ClusterInputs:
+    def _read(self, X: Any, sample_weight: Any) -> ClusterInputs | BlockClusterInputs:
+        if isinstance(X, BlockTable):
+            return read_cluster_blocks(self, X, sample_weight)
         divergence = as_divergence(self.divergence)
         if self.kernel is not None and not isinstance(divergence, SquaredDistance):
             raise UnsupportedProblem(
@@ -186,15 +192,21 @@ class BregmanMixture(DensityMixin, ClusterEstimator):
         missing = takes_missing(self.divergence, self.kernel)
         return rows_of(self, X, divergence, reset=reset, sparse=False, missing=missing)
 
-    def _state(self, inputs: ClusterInputs) -> ClusterProblem:
+    def _state(self, inputs: ClusterInputs | BlockClusterInputs) -> ClusterProblem | BlockClusters:
         return inputs.problem(self.n_components)
 
     def _solve(
         self,
-        problem: ClusterProblem,
-        inputs: ClusterInputs,
+        problem: Any,
+        inputs: Any,
         run: Run,
     ) -> Solution[Any]:
+        if isinstance(inputs, BlockClusterInputs):
+            chosen = inputs.fitted
+            start = ClusterPoint(chosen.means_.astype(np.float64), shares=chosen.weights_)
+            sharpness = chosen.sharpness_
+            soft_problem = replace(problem, sharpness=sharpness, factor=sharpness)
+            return solve_within(soft_problem, run.remaining(), start)
         starts = (_hard(problem, run) for _ in range(self.n_init))
         sharpness, hard = self._find_sharpness(problem, starts)
         if isinstance(problem, KernelClusters):
@@ -231,16 +243,20 @@ class BregmanMixture(DensityMixin, ClusterEstimator):
         self,
         choice: Choice[Any],
         solution: Solution[Any],
-        inputs: ClusterInputs,
+        inputs: Any,
         run: Run,
     ) -> Solution[Any]:
         point = solution.point
-        dtype = inputs.X.dtype
-        self.weights_ = point.shares.astype(dtype)
         self.sharpness_ = point.sharpness
         self.converged_ = solution.status.converged
+        if isinstance(inputs, BlockClusterInputs):
+            self.weights_ = point.shares
+            self.means_ = point.centers
+            self._centers: Any = inputs.centers(point.centers)
+            return solution
+        dtype = inputs.X.dtype
+        self.weights_ = point.shares.astype(dtype)
         problem = choice.problem
-        self._centers: Any
         if isinstance(problem, KernelClusters):
             assert inputs.kernel is not None
             centers, _ = problem.centers(point.memberships)
@@ -312,17 +328,21 @@ class BregmanMixture(DensityMixin, ClusterEstimator):
         """
         return float(self.score_samples(X).mean())
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Any) -> Any:
         """Return the probability of each component for each row.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, BlockTable} of shape (n_samples, n_features)
 
         Returns
         -------
         ndarray of shape (n_samples, n_components)
+            Of a `BlockTable`, a `BlockTable` whose blocks are computed when they are read.
         """
+        if isinstance(X, BlockTable):
+            check_is_fitted(self)
+            return X.map(self.predict_proba, self.n_components)
         joint = self._relative_joint(self._new_rows(X))
         shares = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
         return np.asarray(shares, self.weights_.dtype)
@@ -332,12 +352,15 @@ class BregmanMixture(DensityMixin, ClusterEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, BlockTable} of shape (n_samples, n_features)
 
         Returns
         -------
         ndarray of shape (n_samples,)
         """
+        if isinstance(X, BlockTable):
+            check_is_fitted(self)
+            return labels_of(self, X)
         return self._relative_joint(self._new_rows(X)).argmax(axis=1)
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:

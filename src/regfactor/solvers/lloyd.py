@@ -11,10 +11,12 @@ import numpy as np
 
 from regfactor.core.loop import Iterate
 from regfactor.core.params import UnsupportedProblem
+from regfactor.problems.block_clusters import BlockClusters
 from regfactor.problems.clusters import Clustering, ClusterPoint, Clusters
 from regfactor.problems.kernel_clusters import KernelClusters
 from regfactor.problems.observed_clusters import ObservedClusters
 from regfactor.solvers.base import Solver
+from regfactor.solvers.block_steps import BlockSteps
 from regfactor.solvers.kernel_steps import KernelSteps
 from regfactor.solvers.observed_steps import ObservedSteps
 from regfactor.solvers.row_steps import RowSteps
@@ -71,6 +73,8 @@ class Lloyd(Solver):
 
 def steps_from(problem: Clustering, start: ClusterPoint) -> ClusterSteps:
     """Return the steps from a point, on rows or in feature space."""
+    if isinstance(problem, BlockClusters):
+        return BlockSteps(problem, start)
     if isinstance(problem, KernelClusters):
         return KernelSteps(problem, start)
     if isinstance(problem, ObservedClusters):
