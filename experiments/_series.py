@@ -12,7 +12,7 @@ import numpy as np
 
 from regfactor import RegularizedARMA
 from regfactor.baselines.timeseries import HSEHMM, N4SID, HannanRissanen
-from regfactor.comparisons.timeseries import aicc
+from regfactor.series.arma.criteria import aicc
 from regfactor.series.arma.model import radius
 
 Array = np.ndarray

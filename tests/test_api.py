@@ -235,7 +235,7 @@ def test_every_estimator_constructs_without_an_argument():
     regfactor.SNFRegressorCV()
     for name in BASELINES:
         getattr(baselines, name)()
-    for name in ("HannanRissanen", "N4SID", "HSEHMM"):
+    for name in ("HannanRissanen", "EMKalman", "N4SID", "HSEHMM"):
         getattr(timeseries, name)()
 
 

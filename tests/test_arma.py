@@ -24,6 +24,7 @@ from regfactor.maps import Lags, RowScale
 from regfactor.norms import L2
 from regfactor.penalties import Rows, Trace
 from regfactor.problems import Convex, Data, Design
+from regfactor.series.arma.criteria import aicc, bic
 from regfactor.series.arma.estimator import RegularizedARMA
 from regfactor.series.arma.missing_cells import cell_posterior
 from regfactor.series.arma.model import (
@@ -34,7 +35,7 @@ from regfactor.series.arma.model import (
     regressors,
 )
 from regfactor.series.arma.problem import ArmaProblem, MinnesotaRidge, Specification, lag_sums
-from regfactor.series.arma.selection import Orders, _bic_of_orders, choose_orders
+from regfactor.series.arma.selection import Orders, _scores_of_orders, choose_orders
 from regfactor.series.shapes import SeriesRows
 from regfactor.solvers import Fista, solve
 from regfactor.solvers.douglas_rachford import DouglasRachford
@@ -459,6 +460,15 @@ def test_bic_chooses_the_order_of_statsmodels():
         assert model.q_ == min(model.p_, 2)
 
 
+def test_corrected_aic_never_takes_fewer_lags_than_bic():
+    found = []
+    for seed in range(6):
+        X = series(120, 2, p=3, q=1, seed=seed)
+        found.append((fixed("aicc").fit(X).p_, fixed("bic").fit(X).p_))
+    assert all(longer >= shorter for longer, shorter in found)
+    assert any(longer > shorter for longer, shorter in found)
+
+
 def test_forecasts_follow_the_recursion_of_statsmodels():
     X = series(80, 2)
     model = fixed(1, 1, tol=1e-6, max_radius=0.95).fit(X)
@@ -657,7 +667,8 @@ def test_differences_are_chosen(d, seed):
     assert RegularizedARMA(p=1, season=1).fit(X).p_ == 1
 
 
-def test_orders_of_least_bic_are_those_of_separate_regressions():
+@pytest.mark.parametrize("criterion", [bic, aicc])
+def test_orders_of_least_criterion_are_those_of_separate_regressions(criterion):
     X = np.cumsum(series(90, 2), axis=0)
     U = np.random.default_rng(1).normal(size=(90, 1))
     rows = np.arange(12, 90)
@@ -675,18 +686,19 @@ def test_orders_of_least_bic_are_those_of_separate_regressions():
                 Y = Z[rows - d]
                 left = Y - D @ np.linalg.lstsq(D, Y, rcond=None)[0]
                 fit = np.linalg.slogdet(left.T @ left / 78)[1]
-                scores[d, p, season] = fit + np.log(78) / 78 * 2 * D.shape[1]
+                scores[d, p, season] = criterion(fit, 78, 2, D.shape[1])
     given = Specification(4, 2)
     for d, most in ((0, 4), (1, 3)):
         for season, n_waves in ((1, 0), (12, 2)):
-            found = _bic_of_orders(X, U, Orders(d, most, season, n_waves), given, 78)
+            orders = Orders(d, most, season, n_waves)
+            found = _scores_of_orders(X, U, orders, given, 78, criterion)
             expected = [scores[d, p, season] for p in range(most + 1)]
             np.testing.assert_allclose(found, expected, rtol=1e-9)
     candidates = [Orders(0, 4), Orders(1, 3)]
-    found = [_bic_of_orders(X, U, orders, given, 86) for orders in candidates]
-    best = choose_orders(X, U, candidates, True, given, Clock(None))
+    found = [_scores_of_orders(X, U, orders, given, 86, criterion) for orders in candidates]
+    best = choose_orders(X, U, candidates, True, given, Clock(None), criterion)
     assert found[best.d][best.p] == min(map(min, found))
-    alone = choose_orders(X, U, candidates, False, given, Clock(None))
+    alone = choose_orders(X, U, candidates, False, given, Clock(None), criterion)
     assert found[alone.d][-1] == min(scores[-1] for scores in found)
 
 
@@ -934,6 +946,25 @@ def test_polars_arrays_and_vectors_are_taken():
     assert np.asarray(array.forecast(2)).shape == (2, 2) and len(array.forecast(2)) == 2
     assert array.forecast(2)[0, 1] == array.forecast(2).mean[0, 1]
     assert SeriesRows.of(X).times.last(3) is None
+
+
+def test_simulations_after_gaps_have_the_distribution_of_the_forecast():
+    X = series(120, 2, q=1)
+    X[30:36, 0] = np.nan
+    X[-3:, 1] = np.nan
+    model = fixed(1, 1).fit(X)
+    paths = model.simulate(3, n_paths=6000, random_state=0)
+    assert paths.shape == (6000, 3, 2)
+    ahead = model.forecast(3, level=0.8)
+    variances = cell_posterior(
+        model._model, *model._with_unknown(np.zeros((3, 0))), model.sigma_
+    ).variances[-3:]
+    deviations = np.sqrt(variances)
+    np.testing.assert_array_less(abs(paths.mean(axis=0) - ahead.mean) / deviations, 0.05)
+    np.testing.assert_allclose(paths.std(axis=0), deviations, rtol=0.04)
+    assert deviations[0, 1] > 1.1 * np.sqrt(model.sigma_[1, 1])  # of a row after missing ones
+    follows = model.update(X[:2]).simulate(1, n_paths=2, random_state=0)
+    assert np.isfinite(follows).all()
 
 
 def test_float32_stays():

@@ -23,8 +23,8 @@ from experiments._forecasts import Case, Forecasts, Source
 from experiments._runner import Plan, key
 from experiments._series import METHODS, Outcome, Search
 from regfactor import datasets
-from regfactor.comparisons.timeseries import aicc
 from regfactor.datasets import make_varma
+from regfactor.series.arma.criteria import aicc
 from regfactor.series.arma.model import radius, regressors
 
 scaled = pytest.mark.filterwarnings("ignore:The autoregression has spectral radius")

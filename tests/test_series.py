@@ -6,14 +6,23 @@ import importlib
 import numpy as np
 import pytest
 from sklearn.base import clone
+from statsmodels.tsa.statespace.kalman_smoother import KalmanSmoother
 
-from regfactor.comparisons.timeseries import HSEHMM, N4SID, HannanRissanen, aicc, bic
+from regfactor.comparisons.timeseries import (
+    HSEHMM,
+    N4SID,
+    EMKalman,
+    HannanRissanen,
+    _principal_start,
+)
 from regfactor.datasets import make_arma, make_varma
+from regfactor.series.arma.criteria import aicc, bic
 from regfactor.series.arma.model import radius
 
 FORECASTERS = [
     HannanRissanen(1, 1),
     HannanRissanen(criterion="aicc", max_order=2),
+    EMKalman(),
     N4SID(),
     N4SID(order=2),
     HSEHMM(),
@@ -123,6 +132,46 @@ def test_embedded_chains_follow_a_cycle():
         HSEHMM(n_states=3).fit(X).forecast(6), corners[np.arange(150, 156) % 3], atol=0.2
     )
     np.testing.assert_allclose(HSEHMM(n_states=5).fit(X).weights_.sum(), 1)
+
+
+@pytest.mark.parametrize("order", [None, 1])
+def test_em_kalman_is_that_of_the_state_space_model_of_statsmodels(order):
+    X = make_varma(90, 3, 1, 1, random_state=4)
+    model = EMKalman(order=order, max_iter=15, tol=0).fit(X)
+    likelihoods = np.array(model.log_likelihood_)
+    assert len(likelihoods) == 16
+    assert np.all(np.diff(likelihoods) > -1e-6 * abs(likelihoods[-1]))
+    Z = X - model.mean_
+    k = order or 3
+    start = _principal_start(Z, k)
+    found = start.smoothed(Z)
+    assert found.log_likelihood == pytest.approx(likelihoods[0])
+    peer = KalmanSmoother(3, k, design=start.C, transition=start.A, selection=np.eye(k))
+    peer["state_cov"] = start.Q
+    peer["obs_cov"] = start.R
+    peer.initialize_known(start.start, start.spread)
+    peer.bind(np.ascontiguousarray(Z))
+    expected = peer.smooth()
+    assert found.log_likelihood == pytest.approx(expected.llf, rel=1e-9)
+    np.testing.assert_allclose(found.means, expected.smoothed_state.T, atol=1e-8)
+    np.testing.assert_allclose(
+        found.covariances, expected.smoothed_state_cov.transpose(2, 0, 1), atol=1e-8
+    )
+    lagged = expected.smoothed_state_autocov[:, :, : len(Z) - 1].transpose(2, 0, 1)
+    np.testing.assert_allclose(found.lagged[:-1], lagged, atol=1e-8)
+
+
+def test_em_kalman_forecasts_a_rotation_and_refuses_too_many_states():
+    t = np.arange(120)
+    X = np.column_stack([np.cos(t / 5), np.sin(t / 5)])
+    X = X + 0.05 * np.random.default_rng(0).normal(size=X.shape)
+    ahead = np.arange(120, 126)
+    expected = np.column_stack([np.cos(ahead / 5), np.sin(ahead / 5)])
+    model = EMKalman().fit(X)
+    np.testing.assert_allclose(model.forecast(6), expected, atol=0.15)
+    assert abs(model.radius_ - 1) < 0.02
+    with pytest.raises(ValueError, match="order <= the number of series, 2"):
+        EMKalman(order=3).fit(X)
 
 
 def test_criteria_are_those_of_the_literature():

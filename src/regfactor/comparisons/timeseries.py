@@ -1,10 +1,9 @@
-"""Forecasters that the thesis (ch. 7) compares with: Hannan-Rissanen, N4SID and HSE-HMM."""
+"""Forecasters that the thesis (ch. 7) compares with: Hannan-Rissanen, EM-Kalman, N4SID, HSE-HMM."""
 
 from __future__ import annotations
 
 import abc
 import itertools
-from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -12,35 +11,16 @@ import scipy.linalg
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from regfactor.core.params import Array, choose, require_count, require_not_negative
+from regfactor.core.params import Array, choose, frozen, require_count, require_not_negative
 from regfactor.fitting.base import all_or_nothing
 from regfactor.fitting.inputs import validated
-from regfactor.fitting.parameters import parametrized
+from regfactor.fitting.parameters import NON_NEGATIVE, parametrized
 from regfactor.kernels import Gaussian
+from regfactor.series.arma.criteria import CRITERIA, Criterion, bic
 from regfactor.series.arma.model import radius, regressors
 
-Criterion = Callable[[float, int, int, int], float]
 RANK_TOL = 1e-12  # share of the largest singular value below which there is no state
 NOISE_RIDGE = 1e-10  # share of its trace that is added to a noise covariance
-
-
-def bic(log_det: float, N: int, n: int, m: int) -> float:
-    """Return N log|Sigma| + log(N) m n for N rows, n series and m coefficients in each equation."""
-    return N * log_det + np.log(N) * m * n
-
-
-def aicc(log_det: float, N: int, n: int, m: int) -> float:
-    """Return the corrected AIC of vector autoregressions (Hurvich & Tsai 1993).
-
-    Infinite where N is too small.
-    """
-    left = N - (m + n + 1)
-    if left > 0:
-        return N * (log_det + n) + 2 * N / left * (m * n + n * (n + 1) / 2)
-    return np.inf
-
-
-CRITERIA: dict[str, Criterion] = {"bic": bic, "aicc": aicc}
 
 
 class Forecaster(BaseEstimator, abc.ABC):
@@ -264,6 +244,177 @@ class N4SID(Forecaster):
             rows.append(self.mean_ + self.output_ @ state)
             state = self.transition_ @ state
         return np.array(rows)
+
+
+@frozen
+class Smoothed:
+    """Moments of states given all rows, and the log likelihood of these.
+
+    Attributes
+    ----------
+    means : array of shape (T, k)
+    covariances, lagged : array of shape (T, k, k)
+        Of s_t, and of s_{t+1} with s_t; the last of `lagged` is zero.
+    log_likelihood : float
+    """
+
+    means: Array
+    covariances: Array
+    lagged: Array
+    log_likelihood: float
+
+
+@frozen
+class StateSpace:
+    """s_{t+1} = A s_t + w_t, z_t = C s_t + e_t; w, e and s_1 normal."""
+
+    A: Array
+    C: Array
+    Q: Array  # covariance of w
+    R: Array  # covariance of e
+    start: Array  # mean of s_1
+    spread: Array  # covariance of s_1
+
+    def smoothed(self, Z: Array) -> Smoothed:
+        """Return the moments of states by the Kalman filter and Rauch-Tung-Striebel smoother."""
+        T, n = Z.shape
+        k = len(self.A)
+        predicted = np.zeros((T, k))
+        ahead = np.zeros((T, k, k))
+        means = np.zeros((T, k))
+        covariances = np.zeros((T, k, k))
+        mean = self.start
+        spread = self.spread
+        log_likelihood = -T * n / 2 * np.log(2 * np.pi)
+        for t in range(T):
+            predicted[t] = mean
+            ahead[t] = spread
+            factor = scipy.linalg.cho_factor(self.C @ spread @ self.C.T + self.R, lower=True)
+            gain = scipy.linalg.cho_solve(factor, self.C @ spread).T
+            error = Z[t] - self.C @ mean
+            weighted = scipy.linalg.cho_solve(factor, error)
+            log_likelihood -= np.log(np.diag(factor[0])).sum() + error @ weighted / 2
+            means[t] = mean + gain @ error
+            kept = np.eye(k) - gain @ self.C  # in Joseph's form, which stays positive definite
+            covariances[t] = kept @ spread @ kept.T + gain @ self.R @ gain.T
+            mean = self.A @ means[t]
+            spread = self.A @ covariances[t] @ self.A.T + self.Q
+        lagged = np.zeros((T, k, k))
+        for t in range(T - 2, -1, -1):
+            back = np.linalg.solve(ahead[t + 1], self.A @ covariances[t]).T
+            means[t] += back @ (means[t + 1] - predicted[t + 1])
+            covariances[t] += back @ (covariances[t + 1] - ahead[t + 1]) @ back.T
+            lagged[t] = covariances[t + 1] @ back.T
+        return Smoothed(means, covariances, lagged, float(log_likelihood))
+
+    @staticmethod
+    def given(Z: Array, states: Smoothed) -> StateSpace:
+        """Return the parameters of largest expected log likelihood, given moments of states."""
+        T = len(Z)
+        means = states.means
+        second = states.covariances + means[:, :, None] * means[:, None, :]
+        cross = states.lagged[:-1].sum(axis=0) + means[1:].T @ means[:-1]
+        before = second[:-1].sum(axis=0)
+        A = np.linalg.solve(before, cross.T).T
+        Q = (second[1:].sum(axis=0) - A @ cross.T) / (T - 1)
+        C = np.linalg.solve(second.sum(axis=0), means.T @ Z).T
+        R = (Z.T @ Z - C @ (means.T @ Z)) / T
+        ridge = NOISE_RIDGE * np.trace(R) * np.eye(len(R))
+        return StateSpace(
+            A,
+            C,
+            (Q + Q.T) / 2 + NOISE_RIDGE * np.trace(Q) * np.eye(len(Q)),
+            (R + R.T) / 2 + ridge,
+            means[0],
+            states.covariances[0],
+        )
+
+
+@parametrized
+class EMKalman(Forecaster):
+    """max log p(x) for s_{t+1} = A s_t + w_t, x_t = mean + C s_t + e_t, by EM.
+
+    Shumway & Stoffer (1982): the Kalman smoother returns the moments of the states, from which all
+    parameters follow in closed form. It starts from principal components and their autoregression.
+    The likelihood never falls, and its maximum is local.
+
+    Parameters
+    ----------
+    order : int or None, default=None
+        Number of states; None takes as many as series.
+    max_iter : int, default=50
+    tol : float, default=1e-5
+        Relative change of the log likelihood at which EM ends.
+
+    Attributes
+    ----------
+    transition_, output_, state_noise_, sigma_, mean_ : ndarray
+        A, C, the covariances of w and e, and the mean of the series.
+    log_likelihood_ : list of float
+        After each step.
+    radius_ : float
+        Spectral radius of A.
+
+    Examples
+    --------
+    >>> from regfactor.comparisons.timeseries import EMKalman
+    >>> from regfactor.datasets.series import make_varma
+    >>> EMKalman().fit(make_varma(random_state=0)).forecast(3).shape
+    (3, 3)
+    """
+
+    _parameter_constraints = {"tol": [NON_NEGATIVE]}
+
+    order: int | None = None
+    max_iter: int = 50
+    tol: float = 1e-5
+
+    def _fit(self, X: Array) -> None:
+        n = X.shape[1]
+        require_count(self, max_iter=self.max_iter, order=self.order or 1)
+        k = n if self.order is None else self.order
+        if k > n:
+            raise ValueError(f"EMKalman needs order <= the number of series, {n}, got {k}.")
+        self.mean_ = X.mean(axis=0)
+        Z = X - self.mean_
+        model = _principal_start(Z, k)
+        states = model.smoothed(Z)
+        likelihoods = [states.log_likelihood]
+        for _ in range(self.max_iter):
+            model = StateSpace.given(Z, states)
+            states = model.smoothed(Z)
+            likelihoods.append(states.log_likelihood)
+            if likelihoods[-1] - likelihoods[-2] <= self.tol * abs(likelihoods[-1]):
+                break
+        self.log_likelihood_ = likelihoods
+        self.transition_ = model.A
+        self.output_ = model.C
+        self.state_noise_ = model.Q
+        self.sigma_ = model.R
+        self.radius_ = float(np.abs(np.linalg.eigvals(model.A)).max())
+        self._state = states.means[-1]
+
+    def _forecast(self, horizon: int) -> Array:
+        state = self._state
+        rows = []
+        for _ in range(horizon):
+            state = self.transition_ @ state
+            rows.append(self.mean_ + self.output_ @ state)
+        return np.array(rows)
+
+
+def _principal_start(Z: Array, k: int) -> StateSpace:
+    """Return a model whose states are principal components, with half of their noise observed."""
+    scale = np.sqrt(np.square(Z).mean()) or 1.0
+    U, s, Vt = np.linalg.svd(Z, full_matrices=False)
+    states = U[:, :k] * s[:k] / scale
+    A, left, _ = least_squares(states[:-1], states[1:])
+    C = scale * Vt[:k].T
+    Q = left.T @ left / len(left) / 2
+    Q += NOISE_RIDGE * np.trace(Q) * np.eye(k)
+    R = C @ Q @ C.T + np.diag(np.full(len(C), 1e-2 * scale**2))
+    spread = states.T @ states / len(states) + Q
+    return StateSpace(A.T, C, Q, R, np.zeros(k), spread)
 
 
 def _states(windows: Array, i: int, n: int) -> tuple[Array, Array, Array]:

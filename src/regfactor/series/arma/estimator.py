@@ -33,7 +33,8 @@ from regfactor.fitting.parameters import (
     require_at_least,
 )
 from regfactor.losses import LOSSES, Loss
-from regfactor.series.arma.missing_cells import CellPosterior, cell_posterior
+from regfactor.series.arma.criteria import CRITERIA, bic
+from regfactor.series.arma.missing_cells import CellPosterior, cell_draws, cell_posterior
 from regfactor.series.arma.model import (
     Series,
     error_covariance,
@@ -103,13 +104,14 @@ class RegularizedARMA(Estimator):
 
     Parameters
     ----------
-    p : int or "bic", default="bic"
-        Lags of the autoregression; "bic" takes the least-squares VAR of least BIC.
+    p : int, "bic" or "aicc", default="bic"
+        Lags of the autoregression; "bic" takes the least-squares VAR of least BIC, "aicc" that of
+        least corrected AIC, which has more lags.
     q : int or "auto", default="auto"
         Lags of the moving average; "auto" is min(p, 2). With q=0 the model is ridge VAR.
     d : int or "auto", default="auto"
         How often the series is differenced first; forecasts are summed back. Inputs are not
-        differenced. "auto" is 0 or 1, by BIC.
+        differenced. "auto" is 0 or 1, by BIC or the criterion of p.
     season : int or "auto", default="auto"
         Number of rows after which a pattern repeats; 1 for none. Its waves (at most 12 cosines and
         sines, by BIC) are inputs. "auto" finds it by an F test of mean changes, and compares with
@@ -191,7 +193,7 @@ class RegularizedARMA(Estimator):
     Missing values (NaN) have the normal distribution that the model gives them, given all others,
     as from the Kalman smoother: fitting and replacing them by their means take turns, from straight
     lines on, and the certificate is that of the completed series. Forecasts and their intervals are
-    then those given what was observed; `simulate` starts from the means.
+    then those given what was observed, as are the paths of `simulate`.
 
     The variant with max_j |B_j|_F in place of the sum (White 2014, theorem 10) is left out: for q =
     1 it is the same model with another lam.
@@ -213,7 +215,7 @@ class RegularizedARMA(Estimator):
     _takes_missing = True
     _parameter_constraints = {
         **RUN_CONSTRAINTS,
-        "p": [ORDER, StrOptions({"bic"})],
+        "p": [ORDER, StrOptions(set(CRITERIA))],
         "q": [ORDER, AUTO],
         "d": [ORDER, AUTO],
         "season": [COUNT, AUTO],
@@ -368,7 +370,7 @@ class RegularizedARMA(Estimator):
         specification: Specification,
         run: Run,
     ) -> Orders:
-        """Return the orders and the season, those of least BIC where they are not given."""
+        """Return the orders and the season, those of least criterion where they are not given."""
         differences = [specification.d]
         if isinstance(self.d, str) and inputs.loss.of_residual and len(levels) > MIN_DIFFERENCED:
             differences = [0, 1]
@@ -387,7 +389,15 @@ class RegularizedARMA(Estimator):
                     candidates.append(Orders(d, p, season, n_waves))
         if not automatic and len(candidates) == 1:
             return candidates[0]
-        orders = choose_orders(levels, inputs.U, candidates, automatic, specification, run.clock)
+        orders = choose_orders(
+            levels,
+            inputs.U,
+            candidates,
+            automatic,
+            specification,
+            run.clock,
+            CRITERIA[self.p] if isinstance(self.p, str) else bic,
+        )
         if automatic:
             return orders
         return replace(orders, p=specification.p)
@@ -493,9 +503,7 @@ class RegularizedARMA(Estimator):
 
     def _forecast_after_gaps(self, horizon: int, U: Array, level: float | None) -> Forecast:
         """Return the distribution of the next rows given all that was observed."""
-        unknown = np.full((horizon, self.n_features_in_), np.nan)
-        levels = np.concatenate([self._seen, unknown])
-        inputs = np.concatenate([self._seen_inputs, U])
+        levels, inputs = self._with_unknown(U)
         found = cell_posterior(self._model, levels, inputs, self.sigma_)
         mean = found.means[-horizon:].astype(self._dtype)
         if level is None:
@@ -503,6 +511,11 @@ class RegularizedARMA(Estimator):
         check_level(level)
         half = self._half_widths(found.variances[-horizon:], level).astype(self._dtype)
         return Forecast(mean, mean - half, mean + half, level, self._times)
+
+    def _with_unknown(self, U: Array) -> tuple[Array, Array]:
+        """Return all rows and inputs, followed by rows of which the inputs alone are known."""
+        unknown = np.full((len(U), self.n_features_in_), np.nan)
+        return np.concatenate([self._seen, unknown]), np.concatenate([self._seen_inputs, U])
 
     def _half_widths(self, variances: Array, level: float) -> Array:
         return half_widths(variances, level, self._freedom, len(self.residuals_))
@@ -606,10 +619,14 @@ class RegularizedARMA(Estimator):
         require_at_least("n_paths", n_paths, 1)
         self._require_residuals("Simulation")
         random = check_random_state(self.random_state if random_state is None else random_state)
+        U = self._inputs(exog, horizon)
+        if np.isnan(self._seen).any():
+            levels, inputs = self._with_unknown(U)
+            drawn = cell_draws(self._model, levels, inputs, self.sigma_, n_paths, random)
+            return drawn[:, -horizon:].astype(self._dtype)
         values, vectors = np.linalg.eigh(self.sigma_)
         root = vectors * np.sqrt(np.maximum(values, 0))
         innovations = random.standard_normal((n_paths, horizon, len(root))) @ root.T
-        U = self._inputs(exog, horizon)
         return self._model.paths(self._past, U, innovations).astype(self._dtype)
 
     def impulse_response(self, horizon: int = 10) -> Array:

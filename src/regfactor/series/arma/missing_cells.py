@@ -55,36 +55,93 @@ def innovation_weights(model: Varma, n_rows: int) -> Array:
     return np.array(found)
 
 
+@frozen
+class CellSystem:
+    """The normal distribution of unknown cells, as a ridge problem in changes of their start.
+
+    Attributes
+    ----------
+    missing : array of shape (n_rows, n_series)
+    start : array of the same shape
+        Levels with any values at unknown cells.
+    whitened : array of shape (n_innovations,)
+        Innovations of the start, of variance one.
+    effects : array of shape (n_innovations, n_cells)
+        Of a change of each cell on these.
+    factor : array of shape (n_cells, n_cells)
+        L with L L' the precision of the cells.
+    root : array of shape (n_series, n_series)
+        Of the covariance of innovations.
+    """
+
+    missing: Array
+    start: Array
+    whitened: Array
+    effects: Array
+    factor: Array
+    root: Array
+
+    @staticmethod
+    def of(model: Varma, levels: Array, U: Array, sigma: Array) -> CellSystem:
+        """Return the system of the cells that are NaN; innovations before the first row are 0."""
+        missing = np.isnan(levels)
+        T, n = levels.shape
+        first = model.start + model.d
+        start = np.where(missing, np.nanmean(levels, axis=0), levels)
+        errors = _innovations(model, start, U)
+        root = np.linalg.cholesky(sigma + 1e-12 * np.trace(sigma) / n * np.eye(n))
+        whitened = scipy.linalg.solve_triangular(root, errors.T, lower=True).T.ravel()
+        weights = np.linalg.solve(root, innovation_weights(model, T))
+        times, series = np.nonzero(missing)
+        by_row = np.zeros((T, n, len(times)))
+        for k, weight in enumerate(weights):
+            later = np.flatnonzero(times + k < T)
+            by_row[times[later] + k, :, later] = weight[:, series[later]].T
+        effects = by_row[first:].reshape((T - first) * n, len(times))
+        deviations = PRIOR_DEVIATIONS * np.maximum(np.nanstd(levels, axis=0), 1e-12)
+        precision = effects.T @ effects + np.diag(1 / np.square(deviations[series]))
+        factor = np.linalg.cholesky(precision)
+        return CellSystem(missing, start, whitened, effects, factor, root)
+
+    def changes(self) -> Array:
+        """Return the expected changes of the cells from their start."""
+        return -scipy.linalg.cho_solve((self.factor, True), self.effects.T @ self.whitened)
+
+
 def cell_posterior(model: Varma, levels: Array, U: Array, sigma: Array) -> CellPosterior:
     """Return the distribution of the cells that are NaN; innovations before the first row are 0."""
-    missing = np.isnan(levels)
-    T, n = levels.shape
-    first = model.start + model.d
-    start = np.where(missing, np.nanmean(levels, axis=0), levels)
-    errors = _innovations(model, start, U)
-    root = np.linalg.cholesky(sigma + 1e-12 * np.trace(sigma) / n * np.eye(n))
-    whitened = scipy.linalg.solve_triangular(root, errors.T, lower=True).T.ravel()
-    weights = np.linalg.solve(root, innovation_weights(model, T))
-    times, series = np.nonzero(missing)
-    by_row = np.zeros((T, n, len(times)))
-    for k, weight in enumerate(weights):
-        later = np.flatnonzero(times + k < T)
-        by_row[times[later] + k, :, later] = weight[:, series[later]].T
-    by_row = by_row[first:]
-    effects = by_row.reshape(len(by_row) * n, len(times))
-    deviations = PRIOR_DEVIATIONS * np.maximum(np.nanstd(levels, axis=0), 1e-12)
-    precision = effects.T @ effects + np.diag(1 / np.square(deviations[series]))
-    factor = scipy.linalg.cho_factor(precision, lower=True)
-    moved = -scipy.linalg.cho_solve(factor, effects.T @ whitened)
-    inverse = scipy.linalg.cho_solve(factor, np.eye(len(times)))
-    means = start.copy()
+    system = CellSystem.of(model, levels, U, sigma)
+    missing = system.missing
+    n = levels.shape[1]
+    moved = system.changes()
+    inverse = scipy.linalg.cho_solve((system.factor, True), np.eye(len(moved)))
+    means = system.start.copy()
     means[missing] += moved
     variances = np.zeros(levels.shape)
     variances[missing] = np.diag(inverse)
-    expected = (whitened + effects @ moved).reshape(-1, n)
-    unknown = np.einsum("tim,tjm->ij", (effects @ inverse).reshape(by_row.shape), by_row)
-    second = root @ (expected.T @ expected + unknown) @ root.T / len(expected)
+    expected = (system.whitened + system.effects @ moved).reshape(-1, n)
+    by_row = system.effects.reshape(len(expected), n, len(moved))
+    unknown = np.einsum("tim,tjm->ij", (system.effects @ inverse).reshape(by_row.shape), by_row)
+    second = system.root @ (expected.T @ expected + unknown) @ system.root.T / len(expected)
     return CellPosterior(means, variances, second)
+
+
+def cell_draws(
+    model: Varma,
+    levels: Array,
+    U: Array,
+    sigma: Array,
+    n_draws: int,
+    random: np.random.RandomState,
+) -> Array:
+    """Return draws of levels with unknown cells from their joint distribution, as a first axis."""
+    system = CellSystem.of(model, levels, U, sigma)
+    moved = system.changes()
+    normal = random.standard_normal((len(moved), n_draws))
+    around = scipy.linalg.solve_triangular(system.factor, normal, lower=True, trans="T")
+    drawn = np.repeat(system.start[None], n_draws, axis=0)
+    drawn[:, system.missing] += moved + around.T
+    return drawn
 
 
 def _innovations(model: Varma, levels: Array, U: Array) -> Array:

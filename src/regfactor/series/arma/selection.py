@@ -11,6 +11,7 @@ import numpy as np
 from regfactor.core.factors import FactorPoint
 from regfactor.core.loop import Clock, Limits
 from regfactor.core.params import Array, frozen
+from regfactor.series.arma.criteria import Criterion, bic
 from regfactor.series.arma.missing_cells import cell_posterior
 from regfactor.series.arma.model import Series, Varma, regressors
 from regfactor.series.arma.problem import ArmaProblem, FittedModel, MinnesotaRidge, Specification
@@ -61,8 +62,9 @@ def choose_orders(
     fewer_lags: bool,
     specification: Specification,
     clock: Clock,
+    criterion: Criterion = bic,
 ) -> Orders:
-    """Return the orders of least BIC among least-squares VARs.
+    """Return the orders of least criterion among least-squares VARs.
 
     With `fewer_lags` a candidate is tried with all numbers of lags up to its own. All are fitted to
     the rows that the largest order leaves. Errors of differences are those of levels, so that they
@@ -75,7 +77,7 @@ def choose_orders(
     for orders in candidates:
         if clock.expired and np.isfinite(least):
             break
-        scores = _bic_of_orders(levels, U, orders, specification, n_rows)
+        scores = _scores_of_orders(levels, U, orders, specification, n_rows, criterion)
         if not fewer_lags:
             scores[: orders.p] = np.inf
         p = int(np.argmin(scores))
@@ -85,14 +87,15 @@ def choose_orders(
     return best
 
 
-def _bic_of_orders(
+def _scores_of_orders(
     levels: Array,
     U: Array,
     orders: Orders,
     specification: Specification,
     n_rows: int,
+    criterion: Criterion,
 ) -> Array:
-    """Return the BIC of 0, 1, ..., p lags, from one factorization of all regressors.
+    """Return the criterion of 0, 1, ..., p lags, from one factorization of all regressors.
 
     It is infinite where there are fewer than two rows for each regressor.
     """
@@ -118,7 +121,7 @@ def _bic_of_orders(
         elif 2 * n_first > n_rows and orders.season > 1:
             break
         _, log_det = np.linalg.slogdet(left.T @ left / n_rows)
-        scores[p] = log_det + np.log(n_rows) / n_rows * n * n_coefficients
+        scores[p] = criterion(float(log_det), n_rows, n, n_coefficients)
     return scores
 
 
