@@ -201,6 +201,9 @@ def test_missing_entries_views_and_gross_errors():
     predicted = model.predict_view([views[0], None, views[2]], 1)
     assert np.mean((predicted - views[1])[:30] ** 2) < 0.7 * views[1].var()
     lower, upper = model.predict_view([views[0], None, None], target=1, level=0.9)
+    with pytest.warns(UserWarning, match="1 entries in 1 columns"):
+        again = model.predict_view([spoiled[0], None, views[2]], 1)
+    assert np.abs(again).max() < 100
     assert 0.8 < np.mean((lower <= views[1]) & (views[1] <= upper)) < 0.97
 
 

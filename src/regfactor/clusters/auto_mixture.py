@@ -30,12 +30,13 @@ from regfactor.clusters.mixture_screening import (
     screened_rows,
 )
 from regfactor.clusters.table_kinds import Encoding, TableKind, TableLayout
-from regfactor.clusters.transformations import GrossErrors, weighted_mean
+from regfactor.clusters.transformations import weighted_mean
 from regfactor.core.loop import Solution
-from regfactor.core.params import Array, frozen, is_option, warn
+from regfactor.core.params import Array, frozen, is_option
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.clustering import ClusterEstimator, check_enough, warn_of_empty
 from regfactor.fitting.explanation import Explanation, MemberReport
+from regfactor.fitting.gross_errors import GrossErrors, warn_of_gross_errors
 from regfactor.fitting.inputs import weights_of_all_rows
 from regfactor.fitting.parameters import AUTO, COUNT, NON_NEGATIVE, parametrized
 
@@ -283,7 +284,7 @@ class AutoMixture(DensityMixin, ClusterEstimator):
         used = weights > 0
         layout = TableLayout.of(E[used], encoding.is_label)
         cleaning = Cleaning.of(E[used], layout)
-        _warn_of_gross_errors(cleaning.find(E[used]))
+        warn_of_gross_errors(cleaning.find(E[used]))
         data = MixtureRows(cleaning.apply(E[used]), weights[used], layout)
         if not is_option(self.n_components, "auto"):
             check_enough(data.X, self.n_components, "n_components")
@@ -474,18 +475,6 @@ class AutoMixture(DensityMixin, ClusterEstimator):
             self._reports,
             "-bic / (2 * entries), of principal components -aic; larger is better",
             sentences,
-        )
-
-
-def _warn_of_gross_errors(mask: Array) -> None:
-    """Warn of entries that are left out."""
-    count = int(mask.sum())
-    if count:
-        columns = int(mask.any(axis=0).sum())
-        warn(
-            f"{count} entries in {columns} columns lie more than 100 interquartile ranges from the "
-            "median of their column, in rows that are otherwise usual; they are taken for gross "
-            "errors and left out. Remove or correct them, or use BregmanMixture."
         )
 
 

@@ -15,8 +15,6 @@ from regfactor.core.params import SMALLEST_NORMAL, Array, frozen
 from regfactor.fitting.complete_rows import RowCompletion
 
 LOG_2PI = float(np.log(2 * np.pi))
-FAR = 100.0  # interquartile ranges from the median beyond which an entry is a gross error
-FAR_IN_LOGARITHMS = 3.0  # the same for logarithms, of numbers that are not negative
 MIN_NOISE = 1e-6  # of the variance, that of the columns which principal components leave out
 
 
@@ -191,54 +189,6 @@ def resolutions(X: Array) -> Array:
         if len(distinct) > 1:
             least[c] = np.diff(distinct).min()
     return least
-
-
-@frozen
-class GrossErrors:
-    """Limits beyond which single entries of otherwise usual rows are left out.
-
-    Attributes
-    ----------
-    middle, reach : array of shape (n_columns,)
-        Entries farther than `reach` from `middle` are far off; it is infinite where half of the
-        entries are equal.
-    log_middle, log_reach : array of shape (n_columns,), or None
-        The same for logarithms of numbers that are not negative: an entry must be far off in both.
-    """
-
-    middle: Array
-    reach: Array
-    log_middle: Array | None
-    log_reach: Array | None
-    unit: Array
-
-    @staticmethod
-    def fit(X: Array) -> GrossErrors:
-        """Return limits by the quartiles of each column."""
-        unit = least_positive(X)
-        middle, reach = _limits(X, FAR)
-        if np.nanmin(X) < 0:
-            return GrossErrors(middle, reach, None, None, unit)
-        log_middle, log_reach = _limits(np.log(X + unit), FAR_IN_LOGARITHMS)
-        return GrossErrors(middle, reach, log_middle, log_reach, unit)
-
-    def find(self, X: Array) -> Array:
-        """Return a mask of gross errors."""
-        far = np.abs(X - self.middle) > self.reach
-        if self.log_middle is not None:
-            logs = np.log(np.maximum(X + self.unit, self.unit / 2))
-            far &= np.abs(logs - self.log_middle) > self.log_reach
-        observed = ~np.isnan(X)
-        # a row that is far off in most columns is one of a distant cluster
-        far &= (2 * far.sum(axis=1) <= observed.sum(axis=1))[:, None]
-        return far
-
-
-def _limits(X: Array, far: float) -> tuple[Array, Array]:
-    """Return medians, and multiples of the interquartile range."""
-    low, middle, high = np.nanpercentile(X, (25, 50, 75), axis=0)
-    spread = high - low
-    return middle, np.where(spread > 0, far * spread, np.inf)
 
 
 def least_positive(X: Array) -> Array:

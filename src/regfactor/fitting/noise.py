@@ -15,12 +15,12 @@ from scipy.special import ndtri
 
 from regfactor.core.linalg import is_sparse, svd_above
 from regfactor.core.params import EPS, Array, frozen
+from regfactor.fitting.gross_errors import largest_share
 from regfactor.losses import Huber, Loss, Squared
 
 NOISE = "noise"  # as a value of alpha
 MEDIAN_DEVIATION = 0.6745  # of the sizes of standard normal numbers, the median
 UPPER_SHARE = 0.8  # of the entries of a column, by which its deviation is seen too
-MIN_ABOVE = 4.0  # entries beyond that share, so that a few gross errors in a small table are none
 HUBER_FACTOR = 2.0  # residuals beyond so many deviations of the noise count linearly
 GROSS_FACTOR = 3.5  # residuals beyond so many deviations of their column are gross errors
 REACH = 50.0  # robust deviations of a column from its center, beyond which no fit is expected
@@ -76,11 +76,12 @@ def _column_deviation(distances: Array, size: float, weights: Array | None) -> f
 def robust_deviation(distances: Array, weights: Array | None = None) -> float:
     """Return the deviation of normal numbers whose sizes have the same quantiles, .5 or .8.
 
-    Of fewer than 20 numbers it is a lower quantile than .8, beyond which there are four: of 14
-    entries of a column three may be gross errors, which .8 would take for its deviation.
+    Of fewer than 81 numbers it is a lower quantile than .8, beyond which there are as many as three
+    deviations more than a tenth: of 14 entries of a column four may be gross errors by chance,
+    which .8 would take for its deviation.
     """
     total = float(len(distances) if weights is None else weights.sum())
-    share = max(min(UPPER_SHARE, 1 - MIN_ABOVE / total), 0.5)
+    share = max(min(UPPER_SHARE, 1 - largest_share(total)), 0.5)
     middle = quantile(distances, 0.5, weights)
     upper = quantile(distances, share, weights)
     return max(middle / MEDIAN_DEVIATION, upper / float(ndtri((1 + share) / 2)))

@@ -16,6 +16,7 @@ from regfactor.core.params import Array, is_option
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.conformal import PredictionInterval
 from regfactor.fitting.factor_estimator import TABLE_CONSTRAINTS, FactorEstimator, TableInputs
+from regfactor.fitting.gross_errors import GrossErrors, warn_of_gross_errors
 from regfactor.fitting.inputs import as_float_table, codes_of, row_weights
 from regfactor.fitting.noise import (
     GROSS_FACTOR,
@@ -385,6 +386,7 @@ class MultiViewSubspace(FactorEstimator):
             self.view_weight_ = sums / sums.sum()
         self._regressions: dict[str, StackedRidge] = {}
         self._column_noise: Array | None = None
+        self._gross_errors: GrossErrors | None = None
         return published
 
     def _without_gross_errors(self, inputs: TableInputs, codes: Array) -> Array:
@@ -567,7 +569,9 @@ class MultiViewSubspace(FactorEstimator):
         """Return one view, predicted from others, in the units of the data.
 
         The regression is fitted to the rows of the training tables that have entries of the target
-        and of the views given, when it is first asked for.
+        and of the views given, when it is first asked for. Under robust losses, single entries more
+        than 100 interquartile ranges from the median of their column are left out, in new rows with
+        a warning.
 
         Parameters
         ----------
@@ -597,7 +601,10 @@ class MultiViewSubspace(FactorEstimator):
             )
         key = f"{given} -> {place}"  # a string, as saved models need
         if key not in self._regressions:
-            training = layout.split(self._training.table)
+            learned = np.where(
+                self._gross_errors_of(self._training.table), np.nan, self._training.table
+            )
+            training = layout.split(learned)
             self._regressions[key] = stacked_ridge(
                 np.hstack([training[v] for v in given]),
                 training[place],
@@ -605,6 +612,10 @@ class MultiViewSubspace(FactorEstimator):
                 kernels=self.regression == "auto",
             )
         regression = self._regressions[key]
+        found = self._gross_errors_of(table)
+        found[:, layout.slices[place]] = False
+        warn_of_gross_errors(found)
+        parts = layout.split(np.where(found, np.nan, table))
         inputs = np.hstack([parts[v] for v in given])
         dtype = self.components_.dtype
         if level is None:
@@ -614,6 +625,16 @@ class MultiViewSubspace(FactorEstimator):
             self._in_domain(limits.lower, place).astype(dtype),
             self._in_domain(limits.upper, place).astype(dtype),
         )
+
+    def _gross_errors_of(self, table: Array) -> Array:
+        """Return a mask of entries of robust views that are far from all of training."""
+        if self._gross_errors is None:
+            self._gross_errors = GrossErrors.fit(self._training.table)
+        found = self._gross_errors.find(table)
+        for loss, part in zip(self._losses, self._layout.split(found), strict=True):
+            if not is_robust(loss):
+                part[:] = False
+        return found
 
     def _in_domain(self, Y: Array, place: int) -> Array:
         """Return predictions within the range of the data, where a loss is not of the residual."""

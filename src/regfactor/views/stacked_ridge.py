@@ -27,6 +27,7 @@ SPECTRAL_POWERS = (1.0, 0.5, 2.0)
 KERNEL_WIDTHS = (0.5, 2.0)
 MIN_KERNEL_ROWS = 30  # fewer rows say too little about a function that is not linear
 MAX_KERNEL_ROWS = 5000  # from more rows, linear functions alone are learned
+BETTER_ERRORS = 2.0  # standard errors by which a regression predicts better than another
 CONSTANT = 64 * EPS  # deviation relative to the size of numbers that is rounding
 
 
@@ -199,6 +200,7 @@ def stacked_ridge(
     Y: Array,
     weights: Array | None = None,
     kernels: bool = True,
+    truth: Array | None = None,
 ) -> StackedRidge:
     """Return the regression of a table Y on a table X, both with NaN for missing entries.
 
@@ -212,7 +214,11 @@ def stacked_ridge(
         Weights act as repetition counts.
     kernels : bool, default=True
         Whether functions that are not linear are among the smoothers, from 30 up to 5,000 rows.
+    truth : array of shape (n_samples, n_targets), optional
+        What predictions are compared with in the residuals, if it is another table than Y.
     """
+    if truth is None:
+        truth = Y
     if weights is None:
         weights = np.ones(len(X))
     counted = (weights > 0) & ~np.isnan(X).all(axis=1) & ~np.isnan(Y).all(axis=1)
@@ -223,6 +229,7 @@ def stacked_ridge(
         )
     X = np.asarray(X[counted], np.float64)
     Y = np.asarray(Y[counted], np.float64)
+    truth = np.asarray(truth[counted], np.float64)
     weights = np.asarray(weights[counted], np.float64)
     missing = np.isnan(Y)
     y_units = ColumnScaling.of(Y, weights)
@@ -265,8 +272,7 @@ def stacked_ridge(
             parts.append(KernelPart(mapped, share * one.coefficients))
     left_out = averaged([one.residuals for one in smoothers], shares)
     shrinkage = Shrinkage.of(targets.values - left_out, best_shrinkage(left_out, targets))
-    residuals = targets.values - shrinkage(targets.values - left_out)
-    spreads = np.where(missing, np.nan, y_units.undo(targets.values / root[:, None]) - y_units.mean)
+    predicted = shrinkage(targets.values - left_out)
     return StackedRidge(
         x_units=x_units,
         y_units=y_units,
@@ -275,10 +281,25 @@ def stacked_ridge(
         linear=linear,
         kernels=parts,
         shrinkage=shrinkage,
-        residuals=np.where(missing, np.nan, residuals / root[:, None] * y_units.deviation),
-        spreads=spreads,
+        residuals=truth - y_units.undo(predicted / root[:, None]),
+        spreads=truth - y_units.mean,
         row_weights=weights,
     )
+
+
+def predicts_better(one: StackedRidge, other: StackedRidge) -> bool:
+    """Return whether leave-one-out errors are smaller by more than two standard errors.
+
+    Both regressions are of the same rows, with residuals of the same entries.
+    """
+    if len(one.residuals) != len(other.residuals):
+        return False
+    gains = np.square(other.residuals) - np.square(one.residuals)
+    gains = np.nansum(gains / np.square(other.y_units.deviation), axis=1)
+    total = other.row_weights.sum()
+    mean = float(other.row_weights @ gains) / total
+    variance = float(other.row_weights @ np.square(gains - mean)) / total
+    return mean > BETTER_ERRORS * np.sqrt(variance / total)
 
 
 def _principal_completion(

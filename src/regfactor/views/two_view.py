@@ -17,9 +17,11 @@ from regfactor.core.params import Array, frozen, is_option
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.conformal import PredictionInterval
 from regfactor.fitting.factor_estimator import TableInputs
+from regfactor.fitting.gross_errors import GrossErrors, warn_of_gross_errors
 from regfactor.fitting.inputs import as_float_table, names_of, row_weights
 from regfactor.fitting.known import RowsToScore
 from regfactor.fitting.noise import (
+    GROSS_FACTOR,
     NOISE,
     column_noise,
     gradient_size,
@@ -55,8 +57,9 @@ from regfactor.views.code_regression import (
     best_prior,
     second_moment,
 )
-from regfactor.views.stacked_ridge import StackedRidge, stacked_ridge
+from regfactor.views.stacked_ridge import StackedRidge, predicts_better, stacked_ridge
 
+LEAST_DOUBTFUL = 2e-3  # share of the entries from which on a regression is learned without them
 HELD_OUT_FOLDS = 5  # one of which is held out to choose the prior of codes
 
 
@@ -178,7 +181,7 @@ class TwoViewSubspace(TwoViewEstimator):
     >>> clean, _ = model.denoise(X1, X2)
     >>> bool(abs(clean[3, 2]) < 5)
     True
-    >>> lower, upper = model.predict_view(X1=X1[:5], level=0.9)
+    >>> lower, upper = model.predict_view(X1=X1[5:10], level=0.9)
     >>> lower.shape
     (5, 4)
     """
@@ -308,6 +311,8 @@ class TwoViewSubspace(TwoViewEstimator):
         self.scale_ = self._units.divisor
         self._regressions: dict[int, StackedRidge | CodeRegression] = {}
         self._column_noise: Array | None = None
+        self._gross_errors: GrossErrors | None = None
+        self._leaves_out_doubtful: set[int] = set()
         return super()._publish(choice, solution, inputs, run)
 
     def _read_views(self, X: Any, y: Any) -> Any:
@@ -446,10 +451,14 @@ class TwoViewSubspace(TwoViewEstimator):
             return self._as_fitted(model)
         observed = with_missing_as_nan(table)
         model = self._with_missing_views(model, observed)
+        return self._as_fitted(without_gross_errors(observed, model, self._residual_noise()))
+
+    def _residual_noise(self) -> Array:
+        """Return the robust deviations of the residuals of the fit in each column."""
         if self._column_noise is None:
             residuals = self._training_table() - self._predicted(self.codes_)
             self._column_noise = column_noise(residuals, self._training.rows)
-        return self._as_fitted(without_gross_errors(observed, model, self._column_noise))
+        return self._column_noise
 
     def _known_or_scored(self, table: Any) -> Array:
         """Return the codes of a table: those of the fit where it is the training table."""
@@ -492,7 +501,34 @@ class TwoViewSubspace(TwoViewEstimator):
 
     def _regressed(self, given: Array, target: int) -> Array:
         """Return a view by its regression on the other, which is fitted when it is first used."""
-        return self._in_domain(self._regression_of(target).predict(given), target)
+        regression = self._regression_of(target)
+        return self._in_domain(regression.predict(self._usual_view(given, target)), target)
+
+    def _usual_view(self, given: Array, target: int) -> Array:
+        """Return new rows of the view that is not the target as its regression has learned."""
+        table = self._alone(given, target)
+        found = self._gross_errors_of(table)
+        warn_of_gross_errors(found)
+        table[found] = np.nan
+        if target in self._leaves_out_doubtful:
+            table = self._without_doubtful(table)
+        return self._split(table)[1 - target]
+
+    def _alone(self, given: Array, target: int) -> Array:
+        """Return a table of both views in which the target is missing."""
+        table = np.full((len(given), len(self._order)), np.nan)
+        self._split(table)[1 - target][:] = given
+        return table
+
+    def _gross_errors_of(self, table: Array) -> Array:
+        """Return a mask of entries of robust views that are far from all of training."""
+        if self._gross_errors is None:
+            self._gross_errors = GrossErrors.fit(self._training_table())
+        found = self._gross_errors.find(table)
+        for loss, part in zip(self._losses, self._split(found), strict=True):
+            if not is_robust(loss):
+                part[:] = False
+        return found
 
     def _regression_of(self, target: int) -> StackedRidge | CodeRegression:
         if target not in self._regressions:
@@ -503,7 +539,9 @@ class TwoViewSubspace(TwoViewEstimator):
         """Return the view that is not given, in the units of the data.
 
         The regression is fitted to the rows of the training tables that have entries of both views,
-        when it is first asked for. Entries may be missing in training and in new rows.
+        when it is first asked for. Entries may be missing in training and in new rows. Under robust
+        losses, single entries more than 100 interquartile ranges from the median of their column
+        are left out, in new rows with a warning.
 
         Parameters
         ----------
@@ -527,7 +565,8 @@ class TwoViewSubspace(TwoViewEstimator):
         given = with_missing_as_nan(self._split(self._joined(X1, X2))[1 - target])
         if level is None:
             return self._regressed(given, target).astype(dtype)
-        limits = self._regression_of(target).interval(given, level)
+        regression = self._regression_of(target)
+        limits = regression.interval(self._usual_view(given, target), level)
         return PredictionInterval(
             self._in_domain(limits.lower, target).astype(dtype),
             self._in_domain(limits.upper, target).astype(dtype),
@@ -539,9 +578,36 @@ class TwoViewSubspace(TwoViewEstimator):
         rows = self._training.rows
         if self.regression == "codes":
             return self._code_regression(table, target)
+        table = np.where(self._gross_errors_of(table), np.nan, table)
         views = self._split(table)
         kernels = self.regression == "auto"
-        return stacked_ridge(views[1 - target], views[target], rows, kernels)
+        regression = stacked_ridge(views[1 - target], views[target], rows, kernels)
+        clean = self._without_doubtful(table)
+        if not _many_missing(clean, table):
+            return regression
+        # new rows have one view alone, by which their doubtful entries are found
+        alone = self._without_doubtful(self._alone(views[1 - target], target))
+        given = self._split(alone)[1 - target]
+        learned = self._split(clean)[target]
+        rival = stacked_ridge(given, learned, rows, kernels, truth=views[target])
+        if predicts_better(rival, regression):
+            self._leaves_out_doubtful.add(target)
+            return rival
+        return regression
+
+    def _without_doubtful(self, table: Array) -> Array:
+        """Return rows in which entries are missing that robust losses fit badly.
+
+        They may be errors, which spoil a regression, or the tails of the data, without which it
+        would be wrong: leave-one-out errors decide.
+        """
+        limits = GROSS_FACTOR * self._residual_noise()
+        for loss, part in zip(self._losses, self._split(limits[None]), strict=True):
+            if not is_robust(loss):
+                part[:] = np.inf
+        residuals = table - self._predicted(self._known_or_scored(table))
+        with np.errstate(invalid="ignore"):
+            return np.where(np.abs(residuals) > limits, np.nan, table)
 
     def _in_domain(self, Y: Array, target: int) -> Array:
         """Return predictions within the range of the data, where a loss is not of the residual."""
@@ -617,3 +683,9 @@ class TwoViewSubspace(TwoViewEstimator):
         table = np.empty_like(views)
         table[:, self._order] = views
         return table
+
+
+def _many_missing(clean: Array, table: Array) -> bool:
+    """Return whether a share of the entries is missing from a table, but not a whole view."""
+    observed = float((~np.isnan(table)).sum())
+    return observed - float((~np.isnan(clean)).sum()) > LEAST_DOUBTFUL * observed
