@@ -507,9 +507,7 @@ class TwoViewSubspace(TwoViewEstimator):
     def _usual_view(self, given: Array, target: int) -> Array:
         """Return new rows of the view that is not the target as its regression has learned."""
         table = self._alone(given, target)
-        found = self._gross_errors_of(table)
-        warn_of_gross_errors(found)
-        table[found] = np.nan
+        table[self._gross_errors_of(table)] = np.nan
         if target in self._leaves_out_doubtful:
             table = self._without_doubtful(table)
         return self._split(table)[1 - target]
@@ -563,6 +561,7 @@ class TwoViewSubspace(TwoViewEstimator):
         target = 1 if X2 is None else 0
         dtype = self.components_.dtype
         given = with_missing_as_nan(self._split(self._joined(X1, X2))[1 - target])
+        warn_of_gross_errors(self._gross_errors_of(self._alone(given, target)))
         if level is None:
             return self._regressed(given, target).astype(dtype)
         regression = self._regression_of(target)
