@@ -17,6 +17,7 @@ from regfactor.fitting.base import Choice, Run, Transformer
 from regfactor.fitting.conformal import PredictionInterval
 from regfactor.fitting.explanation import Explanation, MemberReport
 from regfactor.fitting.inputs import weights_of_all_rows
+from regfactor.fitting.known import NOTHING, Known
 from regfactor.fitting.parameters import NON_NEGATIVE, check_level, parametrized
 from regfactor.fitting.pool_estimator import PoolEstimator
 from regfactor.tables.auto_imputer.bounds import read_bounds, truncated_draws, truncated_means
@@ -27,6 +28,7 @@ from regfactor.tables.auto_imputer.calibration import (
     weighted_mean,
 )
 from regfactor.tables.auto_imputer.filling import TableReader
+from regfactor.tables.auto_imputer.limits import Limited, LimitModel
 from regfactor.tables.auto_imputer.model import Cascade
 from regfactor.tables.auto_imputer.parts import cascade_data
 from regfactor.tables.auto_imputer.stages import CascadeData, CascadePool
@@ -190,7 +192,15 @@ class AutoImputer(Transformer, PoolEstimator):
     random_state: Any = None
     callback: Any = None
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        lower: Any = None,
+        upper: Any = None,
+    ) -> Self:
         """Fit the members to a table.
 
         Parameters
@@ -200,19 +210,32 @@ class AutoImputer(Transformer, PoolEstimator):
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
             Weights act as repetition counts; a row of weight zero is filled as a new one.
+        lower, upper : array-like of shape (n_samples, n_features), optional
+            Limits of missing entries of columns of numbers, as "< 0.5" or "3 to 5" tell them; NaN
+            or an infinite one is open. A certified low-rank model that counts these limits, on
+            logarithms where held-out entries are nearer to normal there, fills such entries first;
+            all members then see them as numbers.
 
         Returns
         -------
         self
         """
-        return self._fit(X, sample_weight)
+        return self._fit(X, sample_weight, Known(lower, upper))
 
-    def _read(self, X: Any, sample_weight: Any) -> ImputerInputs:
+    def _read(self, X: Any, sample_weight: Any, known: Known = NOTHING) -> ImputerInputs:
         for name in self._member_names():
             choose(name, dict.fromkeys(MEMBERS), "member")
         reader, E = TableReader.of(self, X)
-        bounds = read_bounds(self.bounds, reader, E)
         weights = weights_of_all_rows(E, sample_weight)
+        self._limit_model: LimitModel | None = None
+        if not known.is_nothing:
+            cells = Limited.of(X, E, known, reader)
+            E = cells.E
+            if cells.at.any():
+                seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+                self._limit_model = LimitModel.of(cells, weights, seed)
+                E = self._limit_model.filled(cells)
+        bounds = read_bounds(self.bounds, reader, E)
         counted = weights > 0
         labels = [
             name for name, block in zip(reader.names, reader.blocks, strict=True) for _ in block
@@ -329,6 +352,31 @@ class AutoImputer(Transformer, PoolEstimator):
             deviations[block] = self._calibration.deviations(predictions)
         return FilledTable(means, deviations)
 
+    def _cells(self, X: Any, known: Known) -> Limited:
+        """Return a table as numbers, and the limits of its entries; raise for bad ones."""
+        E = self._reader.read(self, X)
+        if known.is_nothing:
+            none = np.broadcast_to(np.inf, E.shape)
+            return Limited(E, -none, none)
+        cells = Limited.of(X, E, known, self._reader)
+        if not cells.at.any():
+            return cells
+        if self._limit_model is None:
+            raise ValueError(
+                "The model was fitted without limits of entries: fit it with lower or upper too."
+            )
+        owners = np.empty(E.shape[1], object)
+        for name, block in zip(self._reader.names, self._reader.blocks, strict=True):
+            owners[block] = [name] * len(block)
+        self._limit_model.check(cells, list(owners))
+        return cells
+
+    def _between(self, cells: Limited) -> Array:
+        """Return encoded rows with the entries filled that are known by limits."""
+        if self._limit_model is None or not cells.at.any():
+            return cells.E
+        return self._limit_model.filled(cells)
+
     def _completed(self, E: Array) -> tuple[Array, FilledTable]:
         """Return encoded rows with missing entries filled, and what they were filled by."""
         found = self._predict(E)
@@ -356,7 +404,7 @@ class AutoImputer(Transformer, PoolEstimator):
             means, deviations[:, k] * scale, self._calibration.scores[v], low, high
         )
 
-    def complete(self, X: Any) -> Any:
+    def complete(self, X: Any, *, lower: Any = None, upper: Any = None) -> Any:
         """Return the table with its missing entries filled.
 
         Observed entries, type, index, columns and categories are kept. A column that was never
@@ -366,34 +414,46 @@ class AutoImputer(Transformer, PoolEstimator):
         ----------
         X : {array-like, sparse matrix, frame} of shape (n_samples, n_features)
             The training table or new rows.
+        lower, upper : array-like of shape (n_samples, n_features), optional
+            Limits of missing entries, as in `fit`.
 
         Returns
         -------
         The same kind of table as X; an array for a sparse matrix.
         """
         check_is_fitted(self)
-        E = self._reader.read(self, X)
-        filled, _ = self._completed(E)
-        return self._reader.write(X, E, filled)
+        cells = self._cells(X, Known(lower, upper))
+        filled, _ = self._completed(self._between(cells))
+        return self._reader.write(X, self._reader.read(self, X), filled)
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Any, *, lower: Any = None, upper: Any = None) -> Any:
         """Return the table with its missing entries filled, as `complete` does.
 
         Parameters
         ----------
         X : {array-like, sparse matrix, frame} of shape (n_samples, n_features)
+        lower, upper : array-like of shape (n_samples, n_features), optional
+            Limits of missing entries, as in `fit`.
 
         Returns
         -------
         The same kind of table as X; an array for a sparse matrix.
         """
-        return self.complete(X)
+        return self.complete(X, lower=lower, upper=upper)
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit, and return the completed table."""
-        return self.fit(X, y, **fit_params).complete(X)
+        known = {name: fit_params.get(name) for name in ("lower", "upper")}
+        return self.fit(X, y, **fit_params).complete(X, **known)
 
-    def complete_interval(self, X: Any, level: float = 0.9) -> PredictionInterval:
+    def complete_interval(
+        self,
+        X: Any,
+        level: float = 0.9,
+        *,
+        lower: Any = None,
+        upper: Any = None,
+    ) -> PredictionInterval:
         """Return limits between which missing entries lie with a given probability.
 
         The width follows the model; how many widths are needed is read off entries that were held
@@ -405,6 +465,8 @@ class AutoImputer(Transformer, PoolEstimator):
             The training table or new rows.
         level : float, default=0.9
             Share of the missing entries that is to be covered, in (0, 1).
+        lower, upper : array-like of shape (n_samples, n_features), optional
+            Limits of missing entries, as in `fit`.
 
         Returns
         -------
@@ -417,10 +479,15 @@ class AutoImputer(Transformer, PoolEstimator):
         """
         check_is_fitted(self)
         check_level(level)
-        E = self._reader.read(self, X)
+        cells = self._cells(X, Known(lower, upper))
+        E = self._between(cells)
         filled, found = self._completed(E)
-        lower = filled.copy()
-        upper = filled.copy()
+        lowest = filled.copy()
+        highest = filled.copy()
+        if self._limit_model is not None and cells.at.any():
+            low, high = self._limit_model.interval(cells, level)
+            lowest[cells.at] = low[cells.at]
+            highest[cells.at] = high[cells.at]
         unordered = {}
         for v, variable in enumerate(self._layout.variables):
             columns = self._layout.kept[variable.columns]
@@ -434,21 +501,22 @@ class AutoImputer(Transformer, PoolEstimator):
                     found.deviations[rows],
                     level,
                 )
-                lower[rows, columns[0]] = low
-                upper[rows, columns[0]] = high
+                lowest[rows, columns[0]] = low
+                highest[rows, columns[0]] = high
                 continue
             given = self._given(v)
             chosen = self._sets(v, found.Z, level)
             if self._reader.is_ordered(given):
                 first = chosen.argmax(axis=1)
                 last = chosen.shape[1] - 1 - chosen[:, ::-1].argmax(axis=1)
-                lower[np.ix_(rows, columns)] = self._encoded_levels(v, first[rows])
-                upper[np.ix_(rows, columns)] = self._encoded_levels(v, last[rows])
+                lowest[np.ix_(rows, columns)] = self._encoded_levels(v, first[rows])
+                highest[np.ix_(rows, columns)] = self._encoded_levels(v, last[rows])
             else:
                 unordered[given] = chosen
+        as_given = self._reader.read(self, X)
         return PredictionInterval(
-            self._reader.write_limits(X, E, lower, unordered),
-            self._reader.write_limits(X, E, upper, unordered),
+            self._reader.write_limits(X, as_given, lowest, unordered),
+            self._reader.write_limits(X, as_given, highest, unordered),
         )
 
     def _limits(
@@ -540,7 +608,15 @@ class AutoImputer(Transformer, PoolEstimator):
             sets[name] = chosen
         return sets
 
-    def sample(self, X: Any, n_draws: int = 20, random_state: Any = None) -> list[Any]:
+    def sample(
+        self,
+        X: Any,
+        n_draws: int = 20,
+        random_state: Any = None,
+        *,
+        lower: Any = None,
+        upper: Any = None,
+    ) -> list[Any]:
         """Return completed tables whose missing entries are drawn from their distribution.
 
         A number is its expectation plus a residual, distributed as those of held-out entries in
@@ -554,6 +630,8 @@ class AutoImputer(Transformer, PoolEstimator):
         n_draws : int, default=20
         random_state : int, RandomState instance or None, default=None
             None takes that of the estimator.
+        lower, upper : array-like of shape (n_samples, n_features), optional
+            Limits of missing entries, as in `fit`.
 
         Returns
         -------
@@ -565,11 +643,17 @@ class AutoImputer(Transformer, PoolEstimator):
             random_state = self.random_state
         seed = check_random_state(random_state).randint(2**31 - 1)
         random = np.random.default_rng(seed)
-        E = self._reader.read(self, X)
-        filled, found = self._completed(E)
-        Z = self._layout.apply(E)
+        cells = self._cells(X, Known(lower, upper))
+        given = self._reader.read(self, X)
+        drawn_between = [cells.E]
+        if self._limit_model is not None and cells.at.any():
+            drawn_between = self._limit_model.draws(cells, n_draws, seed)
         tables = []
-        for _ in range(n_draws):
+        for draw in range(n_draws):
+            if draw < len(drawn_between):
+                E = drawn_between[draw]
+                filled, found = self._completed(E)
+                Z = self._layout.apply(E)
             drawn = filled.copy()
             shares = np.zeros(Z.shape)
             for block in self._model.blocks(Z):
@@ -578,9 +662,9 @@ class AutoImputer(Transformer, PoolEstimator):
                 columns = self._layout.kept[variable.columns]
                 rows = np.flatnonzero(np.isnan(E[:, columns[0]]))
                 if len(rows):
-                    cells = np.ix_(rows, columns)
-                    drawn[cells] = self._drawn(v, rows, found, shares, random)
-            tables.append(self._reader.write(X, E, drawn))
+                    places = np.ix_(rows, columns)
+                    drawn[places] = self._drawn(v, rows, found, shares, random)
+            tables.append(self._reader.write(X, given, drawn))
         return tables
 
     def _drawn(
