@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
+from regfactor.core.linalg import quotient
 from regfactor.core.params import Array, as_floats
 from regfactor.fitting.parameters import check_level
 
@@ -116,7 +117,7 @@ def pool(estimates: Any, variances: Any, degrees_of_freedom: Any = np.inf) -> Po
     added = (1 + 1 / m) * between
     total = within + added
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(total > 0, added / np.where(total > 0, total, 1), 0)
+        share = quotient(added, total)
         old = (m - 1) / np.square(share)
         complete = np.asarray(degrees_of_freedom, dtype=np.float64)
         observed = np.where(

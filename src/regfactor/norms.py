@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import elementwise
 
-from regfactor.core.linalg import project_l1_ball, soft
+from regfactor.core.linalg import positive_or_one, project_l1_ball, soft
 from regfactor.core.params import Array, Params
 
 MAX_BISECTIONS = 60
@@ -82,7 +82,7 @@ class L2(Norm):
 
     def prox(self, V: Array, t: float | Array) -> Array:
         size = self.value(V)
-        shrink = np.maximum(size - t, 0) / np.where(size > 0, size, 1)
+        shrink = np.maximum(size - t, 0) / positive_or_one(size)
         return np.asarray(V * shrink[..., None], V.dtype)
 
 
@@ -263,7 +263,7 @@ def _dual_exponent(p: float) -> float:
 
 
 def _unit(V: Array, size: Array) -> Array:
-    return np.asarray(V / np.where(size > 0, size, 1)[..., None], V.dtype)
+    return np.asarray(V / positive_or_one(size)[..., None], V.dtype)
 
 
 def as_norm(norm: Any) -> Norm:

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import scipy.optimize
-from scipy.special import logsumexp, softmax
+from scipy.special import expit, logsumexp, softmax
 from sklearn.decomposition import FactorAnalysis, dict_learning
 from sklearn.exceptions import ConvergenceWarning
 
 from regfactor.atlas.references import RANK, groups
+from regfactor.core.linalg import soft
 from regfactor.core.params import Array
 
 STEPS = 5000
@@ -48,7 +49,7 @@ def principal_component_pursuit(X: Array, alpha: float) -> float:
     for _ in range(STEPS):
         Z = shrunken(X - S + Y / mu, alpha / mu)
         rest = X - Z + Y / mu
-        S = np.sign(rest) * np.maximum(np.abs(rest) - 1 / mu, 0)
+        S = soft(rest, 1 / mu)
         Y = Y + mu * (X - Z - S)
     return float(np.abs(X - Z).sum()) + alpha * trace_norm(Z)
 
@@ -84,10 +85,12 @@ def two_views(X: Array, n_first: int, alpha: float) -> float:
             Phi = theta[: n * k].reshape(n, k)
             C = theta[n * k :].reshape(k, d)
             G = Phi @ C - X
-            value = (np.vdot(G, G) + alpha * (np.vdot(Phi, Phi) + np.vdot(weights * C, C))) / 2
+            weighted = weights * C
+            sizes = np.vdot(Phi, Phi) + np.vdot(weighted, C)
+            value = (np.vdot(G, G) + alpha * sizes) / 2
             on_codes = G @ C.T + alpha * Phi
-            on_components = Phi.T @ G + alpha * weights * C
-            return float(value), np.concatenate([on_codes.ravel(), on_components.ravel()])
+            on_components = Phi.T @ G + alpha * weighted
+            return float(value), _flat(on_codes, on_components)
 
         found = scipy.optimize.minimize(
             evaluate, latest[-1], jac=True, method="L-BFGS-B", options=TIGHT
@@ -106,12 +109,29 @@ def semi_supervised_means(X: Array, known: Array) -> float:
     held = ~np.isnan(known[:, 0])
     y = np.full(len(X), -1)
     y[held] = known[held].argmax(axis=1)
-    centers = np.array([X[y == c].mean(axis=0) for c in range(known.shape[1])])
+    centers = _means(X[held], y[held])
     for _ in range(100):
-        distances = ((X[:, None] - centers) ** 2).sum(axis=2)
+        distances = _squared_distances(X, centers)
         y[~held] = distances[~held].argmin(axis=1)
-        centers = np.array([X[y == c].mean(axis=0) for c in range(known.shape[1])])
-    return float(((X - centers[y]) ** 2).sum())
+        centers = _means(X, y)
+    residuals = X - centers[y]
+    return float(np.square(residuals).sum())
+
+
+def _flat(on_codes: Array, on_components: Array) -> Array:
+    """Return two gradients as one vector."""
+    return np.concatenate([on_codes.ravel(), on_components.ravel()])
+
+
+def _means(X: Array, y: Array) -> Array:
+    """Return the means of the groups."""
+    return np.array([group.mean(axis=0) for group in groups(X, y)])
+
+
+def _squared_distances(X: Array, centers: Array) -> Array:
+    """Return |x_i - m_j|^2."""
+    differences = X[:, None] - centers
+    return np.square(differences).sum(axis=2)
 
 
 def transductive_completion(X: Array, n_inputs: int, alpha: float) -> float:
@@ -131,11 +151,12 @@ def transductive_completion(X: Array, n_inputs: int, alpha: float) -> float:
         Z = Phi @ C
         squared = np.square(Z - filled) / 2
         logistic = np.logaddexp(0, Z) - filled * Z
-        value = np.where(seen, np.where(labels, logistic, squared), 0.0).sum()
-        slope = np.where(labels, 1 / (1 + np.exp(-Z)), Z) - filled
-        G = np.where(seen, slope, 0.0)
-        gradient = np.concatenate([(G @ C.T).ravel(), (Phi.T @ G).ravel()])
-        return float(value + alpha / 2 * theta @ theta), gradient + alpha * theta
+        losses = np.where(labels, logistic, squared)
+        predicted = np.where(labels, expit(Z), Z)
+        G = np.where(seen, predicted - filled, 0.0)
+        value = losses[seen].sum() + alpha / 2 * theta @ theta
+        gradient = _flat(G @ C.T, Phi.T @ G)
+        return float(value), gradient + alpha * theta
 
     start: Any = np.random.default_rng(0).normal(size=(n + d) * k)
     found = scipy.optimize.minimize(evaluate, start, jac=True, method="L-BFGS-B", options=TIGHT)
@@ -154,15 +175,16 @@ def gaussian_mixture(X: Array, y: Array) -> float:
 
     The constant is n (d/2) log 2 pi.
     """
-    means = np.array([group.mean(axis=0) for group in groups(X, y)])
+    means = _means(X, y)
     logs = np.log(np.bincount(y) / len(y))
     total = 0.0
     for _ in range(STEPS):
-        joint = logs - ((X[:, None] - means) ** 2).sum(axis=2) / 2
+        joint = logs - _squared_distances(X, means) / 2
         total = float(-logsumexp(joint, axis=1).sum())
         shares = softmax(joint, axis=1)
         logs = np.log(shares.mean(axis=0))
-        means = (shares.T @ X) / shares.sum(axis=0)[:, None]
+        totals = shares.sum(axis=0)
+        means = (shares.T @ X) / totals[:, None]
     return total
 
 
@@ -171,13 +193,15 @@ def information_bottleneck(P: Array, y: Array, beta: float) -> Array:
 
     p(t|x) is proportional to p(t) exp(-beta KL(p(y|x) | p(y|t))), and p(x) uniform.
     """
-    centers = np.array([group.mean(axis=0) for group in groups(P, y)])
+    centers = _means(P, y)
     shares = np.bincount(y) / len(y)
     for _ in range(STEPS):
-        divergence = (P[:, None] * np.log(P[:, None] / centers)).sum(axis=2)
+        logs = np.log(P[:, None] / centers)
+        divergence = (P[:, None] * logs).sum(axis=2)
         posterior = softmax(np.log(shares) - beta * divergence, axis=1)
         shares = posterior.mean(axis=0)
-        centers = (posterior.T @ P) / posterior.sum(axis=0)[:, None]
+        totals = posterior.sum(axis=0)
+        centers = (posterior.T @ P) / totals[:, None]
     return np.column_stack([shares, centers])
 
 
@@ -208,8 +232,14 @@ def overlapped_trace(X: Array, alpha: float) -> float:
             moved = np.moveaxis(Z + duals[mode], mode, 0)
             low = shrunken(moved.reshape(shape[mode], -1), alpha / rho)
             copies[mode] = np.moveaxis(low.reshape(moved.shape), 0, mode)
-        Z = (X + rho * sum(c - u for c, u in zip(copies, duals, strict=True))) / (1 + rho * X.ndim)
+        Z = X.copy()
+        for copy, dual in zip(copies, duals, strict=True):
+            Z += rho * (copy - dual)
+        Z /= 1 + rho * X.ndim
         for mode in range(len(shape)):
             duals[mode] = duals[mode] + Z - copies[mode]
-    norms = [trace_norm(np.moveaxis(Z, mode, 0).reshape(shape[mode], -1)) for mode in range(X.ndim)]
-    return float(np.square(Z - X).sum() / 2 + alpha * sum(norms))
+    norms = 0.0
+    for mode in range(X.ndim):
+        unfolded = np.moveaxis(Z, mode, 0).reshape(shape[mode], -1)
+        norms += trace_norm(unfolded)
+    return float(np.square(Z - X).sum() / 2 + alpha * norms)

@@ -41,7 +41,8 @@ def basis(X: Array) -> Array:
 
 def smoothest(L: Array) -> Array:
     """Return the projector on the smoothest eigenvectors of a Laplacian, without the constant."""
-    return gram(scipy.linalg.eigh(L, subset_by_index=[1, RANK])[1])
+    _, vectors = scipy.linalg.eigh(L, subset_by_index=[1, RANK])
+    return gram(vectors)
 
 
 def correlations(X: Array, Y: Array) -> Array:
@@ -183,7 +184,9 @@ def by_factors(X: Array, loss: Loss, alpha: float, rank: int) -> float:
         C = theta[n * rank :].reshape(rank, d)
         Z = Phi @ C
         G = loss.gradient(Z, X)
-        slopes = np.concatenate([(G @ C.T).ravel(), (Phi.T @ G).ravel()])
+        on_codes = (G @ C.T).ravel()
+        on_components = (Phi.T @ G).ravel()
+        slopes = np.concatenate([on_codes, on_components])
         value = loss.value(Z, X).sum() + alpha / 2 * theta @ theta
         return float(value), slopes + alpha * theta
 

@@ -16,6 +16,7 @@ from regfactor.cli.job import Job, quiet
 from regfactor.cli.outliers import outlier_code, without_outliers
 from regfactor.cli.report_sections import Report, gap_fact
 from regfactor.cli.tables import Table
+from regfactor.core.linalg import positive_or_one, quotient
 from regfactor.core.params import Array
 from regfactor.report import Figure, Text
 from regfactor.report.figures import bars
@@ -209,7 +210,7 @@ def _gain(tables: list[Array], losses: tuple[str, str], seed: int) -> float | No
     errors = []
     for X, h, guess, kept in zip(tables, hidden, guesses, masked, strict=True):
         scale = np.nanstd(X, axis=0)
-        scale = np.where(scale > 0, scale, 1)
+        scale = positive_or_one(scale)
         means = np.nanmean(kept, axis=0)
         errors.append([np.square(((X - g) / scale)[h]).sum() for g in (guess, means)])
     ours, simple = np.sum(errors, axis=0)
@@ -245,7 +246,7 @@ def _changes(names: list[str], X: Array, clean: Array) -> Figure:
     """Return a bar for each column: its root mean square change relative to its spread."""
     spread = np.nanstd(X, axis=0)
     change = np.sqrt(np.nanmean(np.square(X - clean), axis=0))
-    moved = np.where(spread > 0, change / np.where(spread > 0, spread, 1), 0)
+    moved = quotient(change, spread)
     order = np.argsort(-moved, kind="stable")
     ordered = [names[j] for j in order]
     svg = bars(ordered, moved[order].tolist(), "change, in standard deviations of the column")

@@ -15,6 +15,7 @@ from scipy.sparse import csgraph
 from sklearn import config_context
 from sklearn.neighbors import NearestNeighbors
 
+from regfactor.core.linalg import positive_or_one
 from regfactor.core.params import Array, Params, frozen, require_count
 from regfactor.kernels import widths
 from regfactor.kernels.base import sparse_rows
@@ -153,7 +154,7 @@ def conjugate_gradients(
         last = products
         products = (R * Z).sum(axis=0)
         D = Z + ratio(products, last) * D
-    sizes = np.where(sizes > 0, sizes, 1)
+    sizes = positive_or_one(sizes)
     residuals = np.linalg.norm(R, axis=0) / sizes
     return Solved(X, steps, float(residuals.max(initial=0.0)))
 

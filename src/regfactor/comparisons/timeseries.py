@@ -51,7 +51,17 @@ def least_squares(D: Array, Y: Array) -> tuple[Array, Array, float]:
     """Return coefficients, residuals and log|Sigma| of a regression."""
     B = np.linalg.lstsq(D, Y, rcond=None)[0]
     E = Y - D @ B
-    return B, E, float(np.linalg.slogdet(E.T @ E / len(Y))[1])
+    return B, E, log_determinant(E)
+
+
+def covariance(E: Array) -> Array:
+    """Return the second moments of errors."""
+    return E.T @ E / len(E)
+
+
+def log_determinant(E: Array) -> float:
+    """Return the logarithm of the determinant of the covariance of errors."""
+    return float(np.linalg.slogdet(covariance(E))[1])
 
 
 def _windows(X: Array, length: int) -> Array:
@@ -120,38 +130,45 @@ class HannanRissanen(Forecaster):
         ones = np.ones((T - first, int(self.intercept)))
 
         def regression(p: int, q: int) -> tuple[Array, Array, float]:
-            D = np.hstack([lags[:, : p * n], noises[:, : q * n], ones])
-            return least_squares(D, X[first:])
+            own = lags[:, : p * n]
+            moving = noises[:, : q * n]
+            return least_squares(np.hstack([own, moving, ones]), X[first:])
 
         best = (np.inf, 0, 0)
         for p, q in itertools.product(ps, qs):
             B, _, size = regression(p, q)
-            best = min(best, (criterion(size, T - first, n, len(B)), p, q))
+            score = criterion(size, T - first, n, len(B))
+            best = min(best, (score, p, q))
         _, p, q = best
         B, E, _ = regression(p, q)
         self.p_ = p
         self.q_ = q
-        self.sigma_ = E.T @ E / len(E)
-        coefficients = B[: (p + q) * n].reshape(-1, n, n).transpose(0, 2, 1)
+        self.sigma_ = covariance(E)
+        stacked = B[: (p + q) * n].reshape(-1, n, n)
+        coefficients = stacked.transpose(0, 2, 1)
         self.ar_ = coefficients[:p]
         self.ma_ = coefficients[p:]
         self.intercept_ = B[-1] if self.intercept else np.zeros(n)
         self.radius_ = radius(self.ar_)
         self._last = X[T - first :]
-        self._errors = E[len(E) - min(len(E), first) :]
+        kept = min(len(E), first)
+        self._errors = E[len(E) - kept :]
 
     def _innovations(self, X: Array, criterion: Criterion) -> Array:
         """Return the residuals of an autoregression longer than the model, chosen by criterion."""
         T, n = X.shape
         fitting = (T // 2 - 1) // (n + 1)
-        most = max(min(int(12 * (T / 100) ** 0.25), fitting), 1)
+        usual = int(12 * (T / 100) ** 0.25)  # Schwert's rule
+        most = max(min(usual, fitting), 1)
         D = regressors(X, X[:, :0], most, 0, False)
         ones = np.ones((len(D), 1))
         scores = []
         for k in range(1, most + 1):
-            size = least_squares(np.hstack([D[:, : k * n], ones]), X[most:])[2]
+            lags = np.hstack([D[:, : k * n], ones])
+            size = least_squares(lags, X[most:])[2]
             scores.append(criterion(size, len(D), n, k * n + 1))
-        order = min(max(int(np.argmin(scores)) + 1, self.max_order), most)
+        best = int(np.argmin(scores)) + 1
+        order = min(max(best, self.max_order), most)
         D = regressors(X, X[:, :0], order, 0, True)
         return least_squares(D, X[order:])[1]
 
@@ -227,15 +244,18 @@ class N4SID(Forecaster):
             later = scipy.linalg.solve_triangular(R[:k, :k], ahead[:k]).T
             parts = _system(states[:, :k], later, now)
             errors, state = _filtered(*parts, Z)
-            size = float(np.linalg.slogdet(errors.T @ errors / T)[1])
-            score = bic(size, T, n, 2 * k) if np.isfinite(size) else np.inf
+            size = log_determinant(errors)
+            score = np.inf
+            if np.isfinite(size):
+                score = bic(size, T, n, 2 * k)
             if score < best or k == orders[0]:
                 best = score
                 self.order_ = k
                 self._state = state
                 self.transition_, self.gain_, self.output_ = parts
-                self.sigma_ = errors.T @ errors / T
-        self.radius_ = float(np.abs(np.linalg.eigvals(self.transition_)).max())
+                self.sigma_ = covariance(errors)
+        eigenvalues = np.linalg.eigvals(self.transition_)
+        self.radius_ = float(np.abs(eigenvalues).max())
 
     def _forecast(self, horizon: int) -> Array:
         state = self._state
@@ -434,7 +454,8 @@ def _states(windows: Array, i: int, n: int) -> tuple[Array, Array, Array]:
     shorter = windows[:, (i + 1) * n :]
     ahead = longer @ np.linalg.lstsq(longer, shorter, rcond=None)[0]
     earlier = (i - 1) * n
-    Q, R = np.linalg.qr((V * roots)[:earlier, :earlier])
+    observability = V * roots
+    Q, R = np.linalg.qr(observability[:earlier, :earlier])
     return projected @ (V / roots), R, Q.T @ ahead.T
 
 
@@ -446,13 +467,15 @@ def _system(states: Array, later: Array, now: Array) -> tuple[Array, Array, Arra
     A = M[:k]
     C = M[k:]
     W = stacked - states @ M.T
-    covariance = W.T @ W / len(W)
-    ridge = NOISE_RIDGE * np.trace(covariance)
-    R = covariance[k:, k:] + ridge * np.eye(len(C))
-    Q = covariance[:k, :k] + ridge * np.eye(k)
-    S = covariance[:k, k:]
+    noise = covariance(W)
+    noise += NOISE_RIDGE * np.trace(noise) * np.eye(len(noise))
+    R = noise[k:, k:]
+    Q = noise[:k, :k]
+    S = noise[:k, k:]
     P = scipy.linalg.solve_discrete_are(A.T, C.T, Q, R, s=S)
-    K = np.linalg.solve(C @ P @ C.T + R, (A @ P @ C.T + S).T).T
+    of_errors = C @ P @ C.T + R
+    with_errors = A @ P @ C.T + S
+    K = np.linalg.solve(of_errors, with_errors.T).T
     return A, K, C
 
 
@@ -520,11 +543,13 @@ class HSEHMM(Forecaster):
         lifted = L + self.ridge * np.eye(m)
         values, A = scipy.linalg.eigh(L @ K @ L, lifted, subset_by_index=leading)
         self.n_states_ = len(values)
-        A = A / np.sqrt(np.einsum("ij,ij->j", A, L @ A))
+        squares = np.einsum("ij,ij->j", A, L @ A)
+        A = A / np.sqrt(squares)
         self._second = second
         self._basis = A
         self._ahead = A.T @ F
-        self._solver = np.linalg.inv(L + self.ridge * m * np.eye(m))
+        ridge = self.ridge * m * np.eye(m)
+        self._solver = np.linalg.inv(L + ridge)
         self._read = K @ L @ A / values
         state = A.T @ gram(second, first).mean(axis=1)
         self._last = X[len(X) - w :]
@@ -535,7 +560,8 @@ class HSEHMM(Forecaster):
 
     def _updated(self, state: Array, row: Array) -> Array:
         """Return the state after a window, scaled so that prediction weights sum to one."""
-        near = self._solver @ self._kernel.gram(self._second, row[None])[:, 0]
+        similar = self._kernel.gram(self._second, row[None])
+        near = self._solver @ similar[:, 0]
         state = self._ahead @ (near * (self._read @ state))
         total = float((self._read @ state).sum())
         if total:
@@ -548,7 +574,8 @@ class HSEHMM(Forecaster):
         n = self._last.shape[1]
         out = []
         for _ in range(horizon):
-            out.append((self._read @ state) @ self._second[:, -n:])
+            weights = self._read @ state
+            out.append(weights @ self._second[:, -n:])
             last = np.vstack([last[1:], out[-1]])
             state = self._updated(state, last.ravel())
         return np.array(out)

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
-from regfactor.core.params import Array
+from regfactor.core.params import EPS, Array
 
 # Share of the largest singular value below which a Gram matrix loses too much precision.
 GRAM_LIMIT = 1e-6
@@ -20,6 +20,17 @@ BLOCK_ELEMENTS = 4_000_000  # numbers in the matrices of columns that are held a
 
 # Whether X is a sparse matrix or array; declared, since the stubs narrow X to a class without data.
 is_sparse: Callable[[Any], bool] = scipy.sparse.issparse
+
+
+def positive_or_one(x: Array) -> Array:
+    """Return numbers to divide by: one in place of those that are not positive."""
+    return np.where(x > 0, x, 1)
+
+
+def quotient(numerator: Array, denominator: Array) -> Array:
+    """Return a quotient, zero where the denominator is not positive."""
+    ratio = numerator / positive_or_one(denominator)
+    return np.where(denominator > 0, ratio, 0)
 
 
 def summed(X: Any) -> Any:
@@ -39,9 +50,10 @@ def stored_by_all(X: Any) -> Array:
 
 def is_symmetric(K: Any) -> bool:
     """Return whether a square matrix, which may be sparse, is symmetric up to rounding."""
-    if not is_sparse(K):
-        return bool(np.allclose(K, K.T, rtol=1e-6, atol=1e-9 * np.abs(K).max()))
-    return bool((abs(K - K.T) - 1e-6 * abs(K)).max() <= 1e-9 * abs(K).max())
+    size = abs(K)
+    difference = abs(K - K.T)
+    excess = difference - 1e-6 * size
+    return bool(excess.max() <= 1e-9 * size.max())
 
 
 def svd_above(W: Array, threshold: float) -> tuple[Array, Array, Array]:
@@ -102,7 +114,8 @@ def leading_vectors(M: Array, k: int) -> tuple[Array, Array]:
     if 4 * k <= M.shape[1]:
         squares, V = top_eigenpairs(M.T @ M, k)
         if squares[0] > GRAM_SPAN * squares[-1]:
-            return (M @ V / np.sqrt(squares))[:, ::-1], V[:, ::-1]
+            U = M @ V / np.sqrt(squares)
+            return U[:, ::-1], V[:, ::-1]
     U, _, Vt = scipy.linalg.svd(M, full_matrices=False, check_finite=False)
     return U[:, :k], Vt[:k].T
 
@@ -126,9 +139,10 @@ def spectral_norm(W: Any) -> float:
     if scale == 0.0 or not np.isfinite(scale):
         return scale
     # all eigenvalues: the largest alone costs as much, and its driver can fail on clusters
-    top = float(np.linalg.eigvalsh(gram(W / scale))[-1])
-    inflation = 1 + 4 * max(W.shape) * np.finfo(np.float64).eps
-    return scale * float(np.sqrt(max(top, 0.0))) * inflation
+    squares = np.linalg.eigvalsh(gram(W / scale))
+    norm = scale * np.sqrt(max(squares[-1], 0.0))
+    inflation = 1 + 4 * max(W.shape) * EPS
+    return float(norm * inflation)
 
 
 def is_below(gram: Array, level: float, summands: int) -> bool:
@@ -137,12 +151,12 @@ def is_below(gram: Array, level: float, summands: int) -> bool:
     The level is lowered by the worst rounding of a Cholesky factorization (Rump 2006) and of the
     sums in the Gram matrix.
     """
-    eps = float(np.finfo(np.float64).eps)
     m = len(gram)
+    of_cholesky = m * (m + 9) * EPS
+    of_sums = summands * EPS * float(np.trace(gram))
+    lowered = level**2 * (1 - of_cholesky) - of_sums
     shifted = -gram  # only its upper triangle is read
-    of_cholesky = m * (m + 9) * eps
-    of_sums = summands * eps * float(np.trace(gram))
-    shifted[np.diag_indices(m)] += level**2 * (1 - of_cholesky) - of_sums
+    shifted[np.diag_indices(m)] += lowered
     try:
         scipy.linalg.cholesky(shifted, overwrite_a=True, check_finite=False)
     except scipy.linalg.LinAlgError:
@@ -161,7 +175,8 @@ def orthonormal(A: Array, overwrite: bool = False) -> Array:
     try:
         # A inv(L)' where A'A = L L'; the transpose is in LAPACK's order, so it is solved in place
         for _ in range(2):
-            A = solve(1.0, np.linalg.cholesky(A.T @ A), A.T, lower=True, overwrite_b=True).T
+            L = np.linalg.cholesky(A.T @ A)
+            A = solve(1.0, L, A.T, lower=True, overwrite_b=True).T
     except np.linalg.LinAlgError:  # columns too nearly dependent for a Gram matrix
         return np.linalg.qr(A)[0]
     return A
@@ -176,26 +191,35 @@ def thin_svd(W: Array, cut: float = 0.0) -> tuple[Array, Array, Array]:
 
 def project_simplex(V: Array, radius: float | Array = 1.0) -> Array:
     """Project every row of V on {u >= 0, sum(u) = radius} (Held, Wolfe & Crowder 1974)."""
-    radius = np.broadcast_to(np.asarray(radius, V.dtype), V.shape[:-1])[..., None]
     ordered = -np.sort(-V, axis=-1)
-    excess = np.cumsum(ordered, axis=-1) - radius
+    excess = np.cumsum(ordered, axis=-1)
+    excess -= _of_rows(radius, V)
     counts = np.arange(1, V.shape[-1] + 1, dtype=V.dtype)
-    active = np.maximum((ordered * counts > excess).sum(axis=-1, keepdims=True), 1)
-    level = np.take_along_axis(excess, active - 1, axis=-1) / active.astype(V.dtype)
+    positive = ordered * counts > excess
+    active = np.maximum(positive.sum(axis=-1, keepdims=True), 1)
+    total = np.take_along_axis(excess, active - 1, axis=-1)
+    level = total / active.astype(V.dtype)
     return np.maximum(V - level, 0)
 
 
 def project_l1_ball(V: Array, radius: float | Array) -> Array:
     """Project every row of V on {norm_1(u) <= radius}."""
     size = np.abs(V)
-    radii = np.broadcast_to(np.asarray(radius), V.shape[:-1])[..., None]
-    outside = size.sum(axis=-1, keepdims=True) > radii
-    return np.where(outside, np.sign(V) * project_simplex(size, radius), V)
+    outside = size.sum(axis=-1, keepdims=True) > _of_rows(radius, V)
+    projected = np.sign(V) * project_simplex(size, radius)
+    return np.where(outside, projected, V)
+
+
+def _of_rows(radius: float | Array, V: Array) -> Array:
+    """Return a radius for each row of V, as a column."""
+    radii = np.asarray(radius, V.dtype)
+    return np.broadcast_to(radii, V.shape[:-1])[..., None]
 
 
 def soft(V: Array, t: float | Array) -> Array:
     """Shrink every entry towards zero by t."""
-    return np.asarray(np.sign(V) * np.maximum(np.abs(V) - t, 0), V.dtype)
+    size = np.maximum(np.abs(V) - t, 0)
+    return np.asarray(np.sign(V) * size, V.dtype)
 
 
 class SumsOfPairs(Protocol):
@@ -246,7 +270,8 @@ def solve_columns(
     height = max(1, BLOCK_ELEMENTS // pairs.shape[1])
     for start in range(0, len(D), height):
         rows = slice(start, start + height)
-        np.multiply(D[rows][:, upper[0]], D[rows][:, upper[1]], out=pairs[rows])
+        part = D[rows]
+        np.multiply(part[:, upper[0]], part[:, upper[1]], out=pairs[rows])
     # the position of each entry of the symmetric Hessian among the pairs
     position = np.zeros((m, m), int)
     position[upper] = np.arange(len(upper[0]))
@@ -259,7 +284,10 @@ def solve_columns(
         H = sums.reshape(-1, m, m) + ridge * eye
         # a direction only, not the certified problem: jitter keeps unobserved columns solvable
         precision = np.finfo(H.dtype)
-        jitter = precision.eps * np.trace(H, axis1=1, axis2=2) + precision.tiny**0.5
+        jitter = precision.eps * np.trace(H, axis1=1, axis2=2)
+        jitter += precision.tiny**0.5
+        H += jitter[:, None, None] * eye
         right = gradient[:, block].T[:, :, None]
-        step[:, block] = np.linalg.solve(H + jitter[:, None, None] * eye, right)[:, :, 0].T
+        found = np.linalg.solve(H, right)
+        step[:, block] = found[:, :, 0].T
     return step

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
+from regfactor.core.linalg import positive_or_one
 from regfactor.core.params import Array
 
 VARIABLE = "REGFACTOR_DATA"
@@ -76,7 +77,7 @@ def normalize_rows(X: Array) -> Array:
     """
     centered = X - X.mean(axis=1, keepdims=True)
     length = np.linalg.norm(centered, axis=1, keepdims=True)
-    return centered / np.where(length > 0, length, 1)
+    return centered / positive_or_one(length)
 
 
 def find(name: str, kind: str = "") -> Path | None:

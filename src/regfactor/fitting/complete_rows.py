@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
+from regfactor.core.linalg import positive_or_one
 from regfactor.core.params import Array, frozen
 
 MAX_RANK = 10
@@ -53,7 +54,7 @@ class RowCompletion:
         mean = weights @ np.where(observed, X, 0.0) / counts
         centered = np.where(observed, X - mean, 0.0)
         scale = np.sqrt(weights @ np.square(centered) / counts)
-        scaled = centered / np.where(scale > 0, scale, 1.0)
+        scaled = centered / positive_or_one(scale)
         rank = max(min(MAX_RANK, X.shape[1] // 2, (len(X) - 1) // 2), 1)
         model = RowCompletion(mean, scale, _first_loadings(scaled, weights, rank), 0.5)
         for _ in range(MAX_EM_STEPS):
@@ -72,7 +73,7 @@ class RowCompletion:
         out = X.copy()
         gaps = missing[rows]
         scaled = np.where(gaps, 0.0, X[rows] - self.mean)
-        scaled /= np.where(self.scale > 0, self.scale, 1.0)
+        scaled /= positive_or_one(self.scale)
         codes, _ = self._codes(scaled, ~gaps)
         predicted = self.mean + self.scale * (codes @ self.loadings.T)
         out[missing] = predicted[gaps]

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from regfactor.core.linalg import is_sparse
-from regfactor.core.params import Array, is_option
+from regfactor.core.linalg import is_sparse, positive_or_one
+from regfactor.core.params import SMALLEST_NORMAL, Array, is_option
 from regfactor.losses import Loss, NegativeBinomial, Stacked
 from regfactor.penalties import Trace
 from regfactor.problems import Convex, Data, Design
@@ -31,14 +31,17 @@ def profile_thetas(x: Array, means: Array, weights: Array) -> Array:
 
     def likelihood(log: Array) -> Array:
         theta = 10.0**log
-        known = gammaln(x + theta) - gammaln(theta) + theta * np.log(theta) + xlogy(x, means)
-        return (weights * (known - (x + theta) * np.log(theta + means))).sum(axis=0)
+        constant = gammaln(x + theta) - gammaln(theta)
+        of_size = theta * np.log(theta) - (x + theta) * np.log(theta + means)
+        logs = constant + of_size + xlogy(x, means)
+        return (weights * logs).sum(axis=0)
 
     width = x.shape[1]
     coarse = np.stack([likelihood(np.full(width, log)) for log in COARSE_LOGS])
     best = COARSE_LOGS[coarse.argmax(axis=0)]
     fine = np.stack([likelihood(best + step) for step in FINE_LOGS])
-    found = np.round(best + FINE_LOGS[fine.argmax(axis=0)], 2)
+    steps = FINE_LOGS[fine.argmax(axis=0)]
+    found = np.round(best + steps, 2)
     return 10.0 ** np.clip(found, COARSE_LOGS[0], COARSE_LOGS[-1])
 
 
@@ -51,10 +54,12 @@ def common_theta(table: Any, weights: Any) -> float:
         # as one column of entries, about the means of their columns
         x = table.data.astype(float)[:, None]
         counts = np.ones_like(x) if weights is None else weights.data[:, None]
-        total = np.bincount(table.indices, counts[:, 0] * x[:, 0], table.shape[1])
-        seen = np.bincount(table.indices, counts[:, 0], table.shape[1])
-        means = (total / np.where(seen > 0, seen, 1))[table.indices][:, None]
-        means = np.maximum(means, np.finfo(float).tiny)
+        width = table.shape[1]
+        total = np.bincount(table.indices, (counts * x)[:, 0], width)
+        seen = np.bincount(table.indices, counts[:, 0], width)
+        of_columns = total / positive_or_one(seen)
+        means = of_columns[table.indices][:, None]
+        means = np.maximum(means, SMALLEST_NORMAL)
         return float(profile_thetas(x, means, counts)[0])
     x, counts, means = _observed_counts(table, weights)
     theta = pooled_theta(x, means, counts)
@@ -106,8 +111,9 @@ def with_thetas(loss: Loss, table: Any, weights: Any) -> Loss:
 def column_means(x: Array, weights: Array) -> Array:
     """Return the weighted mean of each column of counts, a small one where it is zero."""
     total = weights.sum(axis=0)
-    means = (weights * x).sum(axis=0) / np.where(total > 0, total, 1)
-    return np.maximum(means, 0.5 / np.maximum(total, 1))
+    sums = (weights * x).sum(axis=0)
+    smallest = 0.5 / np.maximum(total, 1)
+    return np.maximum(sums / positive_or_one(total), smallest)
 
 
 def _is_open(loss: Loss) -> bool:
@@ -123,7 +129,8 @@ def _with(loss: Loss, thetas: Array, width: int) -> Loss:
             groups.append((places.tolist(), part))
             continue
         for theta in np.unique(thetas[places]).tolist():
-            groups.append((places[thetas[places] == theta].tolist(), NegativeBinomial(theta)))
+            equal = places[thetas[places] == theta]
+            groups.append((equal.tolist(), NegativeBinomial(theta)))
     if len(groups) == 1:
         return groups[0][1]
     return Stacked(tuple(groups))
@@ -137,7 +144,8 @@ def _fitted_means(loss: Loss, table: Array, weights: Array, means: Array) -> Arr
     n, d = table.shape
     X = table.astype(float)
     whole = Data.of(X, loss, weights)
-    noise = float(np.sqrt(whole.hessian(np.log(means)).sum() / max(weights.sum(), 1.0)))
+    curvature = whole.hessian(np.log(means))
+    noise = float(np.sqrt(curvature.sum() / max(weights.sum(), 1.0)))
     # half of the largest singular value of noise alone, so that structure near it counts too
     alpha = noise * (np.sqrt(n) + np.sqrt(d)) / 2
     folds = np.random.default_rng(0).integers(N_FOLDS, size=X.shape)
@@ -149,6 +157,7 @@ def _fitted_means(loss: Loss, table: Array, weights: Array, means: Array) -> Arr
         Z = problem.predictor(solution.point.factors, solution.point.coefficients)
         for at, part in loss.parts(d):
             if isinstance(part, NegativeBinomial):
+                left_out = folds[:, at] == fold
                 predicted = part.predict(Z[:, at])
-                out[:, at] = np.where(folds[:, at] == fold, predicted, out[:, at])
-    return np.maximum(out, np.finfo(float).tiny)
+                out[:, at] = np.where(left_out, predicted, out[:, at])
+    return np.maximum(out, SMALLEST_NORMAL)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.core.linalg import is_sparse, is_symmetric
+from regfactor.core.linalg import is_sparse, is_symmetric, positive_or_one
 from regfactor.core.params import Array, UnsupportedProblem, frozen
 from regfactor.kernels import Custom, Gaussian, Kernel, Linear, Polynomial, Precomputed
 from regfactor.problems.kernel_clusters import KernelCenters, row_slices, slices_of
@@ -82,7 +82,7 @@ class ImplicitCenters:
             K[distant] = self.kernel.scaled(X[distant], self.X)
         degrees = K @ self.centers.weights
         inner = self.centers.inner(K)
-        inner /= np.where(degrees > 0, degrees, 1)[:, None]
+        inner /= positive_or_one(degrees)[:, None]
         return self.centers.relative(inner)
 
 

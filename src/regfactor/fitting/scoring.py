@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from regfactor.core.linalg import is_sparse
+from regfactor.core.linalg import is_sparse, positive_or_one
 from regfactor.core.loop import Clock
 from regfactor.core.params import Array
 from regfactor.losses import Loss
@@ -82,7 +82,7 @@ class Scoring:
         """Return the codes of the rows of data that hold loss, weights and intercepts."""
         scale = np.asarray(self.scale, C.dtype)
         scaled = C * (scale[:, None] if scale.ndim else scale)
-        codes = start / np.where(scale > 0, scale, 1)
+        codes = start / positive_or_one(scale)
         if not data.unbounded:
             # zero may lie outside the domain of the loss; a mixture of all components never does
             codes = codes + 1 / len(C)
@@ -134,7 +134,7 @@ class Scoring:
             return np.zeros(width)
         scale = np.broadcast_to(np.asarray(self.scale, np.float64), width)
         scaled = 2 * self.alpha * self.penalty.rows(np.eye(width))
-        return scaled / np.square(np.where(scale > 0, scale, 1))
+        return scaled / np.square(positive_or_one(scale))
 
     def debiased(self) -> Scoring:
         """Return the same scoring with almost no penalty."""
@@ -148,7 +148,7 @@ class Scoring:
         """
         if not n_free:
             return replace(self, penalty=SquaredL2(), alpha=strength, scale=deviations)
-        scale = np.where(deviations > 0, deviations, 1)
+        scale = positive_or_one(deviations)
         weights = np.ones(len(deviations), deviations.dtype)
         weights[:n_free] = 0
         return replace(self, penalty=PowerPenalty(2.0, weights), alpha=strength, scale=scale)

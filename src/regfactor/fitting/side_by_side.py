@@ -10,7 +10,7 @@ import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length
 
-from regfactor.core.linalg import is_sparse
+from regfactor.core.linalg import is_sparse, positive_or_one
 from regfactor.core.params import EPS, Array, frozen, is_number
 from regfactor.fitting.inputs import as_float_table
 from regfactor.fitting.noise import is_robust, robust_units
@@ -206,7 +206,7 @@ def _deviations(view: Any, rows: Array | None, intercept: bool) -> Array:
         shares = np.broadcast_to(weights[:, None], view.shape)[seen]
     d = view.shape[1]
     counts = np.bincount(places, shares, minlength=d)
-    counts = np.where(counts > 0, counts, 1.0)
+    counts = positive_or_one(counts)
     mean = np.zeros(d)
     if intercept:
         mean = np.bincount(places, shares * values, minlength=d) / counts

@@ -26,7 +26,7 @@ from scipy.sparse.csgraph import connected_components, shortest_path
 from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import NearestNeighbors, kneighbors_graph
 
-from regfactor.core.linalg import is_sparse, is_symmetric
+from regfactor.core.linalg import is_sparse, is_symmetric, positive_or_one
 from regfactor.core.params import Array, require_count, require_positive, warn
 from regfactor.kernels import widths
 from regfactor.kernels.base import Kernel, about_mean, float_type, sparse_rows
@@ -187,7 +187,7 @@ class LocallyLinear(FromGraph):
         steps = near - np.asarray(X, np.float64)[:, None]
         grams = steps @ steps.transpose(0, 2, 1)
         traces = np.trace(grams, axis1=1, axis2=2)
-        ridges = self.reg * np.where(traces > 0, traces, 1.0)
+        ridges = self.reg * positive_or_one(traces)
         grams += ridges[:, None, None] * np.eye(places.shape[1])
         W = np.linalg.solve(grams, np.ones((*places.shape, 1)))[..., 0]
         return sparse_rows(W / W.sum(axis=1, keepdims=True), places, Y.shape[0])

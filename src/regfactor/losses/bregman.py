@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import gamma as gamma_function
 from scipy.special import wrightomega, xlogy
 
+from regfactor.core.linalg import positive_or_one
 from regfactor.core.params import Array, require_positive
 from regfactor.losses import potentials
 from regfactor.losses.base import Interval, Loss
@@ -222,7 +223,7 @@ class Multinomial(Bregman):
         closed = np.abs(_totals(counts) - total) <= slack * (1 + total)
         legal = closed & (counts >= -slack * (1 + x))
         counts = np.maximum(counts, 0)
-        shares = counts / np.where(total > 0, total, 1)
+        shares = counts / positive_or_one(total)
         return np.where(legal, xlogy(counts, shares), np.inf)
 
     def inverse_gradient(self, y: Array, x: Array) -> Array:
@@ -231,7 +232,7 @@ class Multinomial(Bregman):
     def feasible(self, y: Array, x: Array) -> Array:
         counts = np.maximum(y + x, 0)
         found = _totals(counts)
-        ratio = _totals(x) / np.where(found > 0, found, 1)
+        ratio = _totals(x) / positive_or_one(found)
         return np.where(found > 0, counts * ratio - x, 0)
 
     def dual_domain(self, x: Array) -> tuple[Array, Array]:

@@ -60,7 +60,9 @@ def increasing_root(
             newton = z - value / slope
         trusted = (newton > low) & (newton < high) & (size <= last / 2)
         last = np.where(trusted, size, last)
-        z = np.where(done, z, np.where(trusted, newton, (low + high) / 2))
+        bisected = (low + high) / 2
+        step = np.where(trusted, newton, bisected)
+        z = np.where(done, z, step)
         value, slope = function(z)
     return Root(z, value, low, high)
 
@@ -99,8 +101,9 @@ class EntryLimits(abc.ABC):
 
     def dual_domain(self, low: Array, high: Array) -> tuple[Array, Array]:
         """Return the smallest and the largest derivative."""
-        steepest = self.steepest
-        return np.where(np.isinf(low), 0.0, -steepest), np.where(np.isinf(high), 0.0, steepest)
+        least = np.where(np.isinf(low), 0.0, -self.steepest)
+        most = np.where(np.isinf(high), 0.0, self.steepest)
+        return least, most
 
 
 class NormalLimits(EntryLimits):
@@ -120,8 +123,10 @@ class NormalLimits(EntryLimits):
 
     def _moments(self, z: Array, low: Array, high: Array) -> TruncatedMoments:
         z = np.clip(z, -LARGEST, LARGEST)
-        s = self.scale
-        return truncated_moments((low - z) / s, (high - z) / s, (high - low) / s)
+        first = (low - z) / self.scale
+        last = (high - z) / self.scale
+        width = (high - low) / self.scale
+        return truncated_moments(first, last, width)
 
     def inverse_gradient(self, y: Array, low: Array, high: Array) -> Array:
         return self._inverse(y, low, high).z
@@ -132,8 +137,11 @@ class NormalLimits(EntryLimits):
         loss = self.value(z, low, high)
         # f*(y) <= y z - f(z) + (y - f'(z)) (z* - z), and the bracket holds the maximizer z*
         residual = np.abs(found.value) + 8 * EPS * (np.abs(y) + self.scale)
-        missed = residual * (found.high - found.low) + 4 * EPS * (np.abs(y * z) + loss)
-        return np.where(np.isfinite(found.z), y * z - loss + missed, 0.0)
+        product = y * z
+        rounding = 4 * EPS * (np.abs(product) + loss)
+        missed = residual * (found.high - found.low) + rounding
+        largest = product - loss + missed
+        return np.where(np.isfinite(found.z), largest, 0.0)
 
     def _inverse(self, y: Array, low: Array, high: Array) -> Root:
         """Return the z of gradient y, with residuals and brackets of z."""
@@ -153,7 +161,8 @@ class NormalLimits(EntryLimits):
             above = np.isfinite(high[one])
             sign = np.where(above, 1.0, -1.0)
             limit = np.where(above, high[one], low[one])
-            tail = inverse_hazard(np.maximum(sign * y[one] / self.scale, 0.0))
+            level = sign * y[one] / self.scale
+            tail = inverse_hazard(np.maximum(level, 0.0))
             z[one] = limit + sign * self.scale * tail.z
             value[one] = self.scale * tail.value
             left[one] = 0.0
@@ -195,35 +204,40 @@ def truncated_moments(a: Array, b: Array, width: Array) -> TruncatedMoments:
         log_tail = log_ndtr(-near)
         ratio = np.exp(log_ndtr(-far) - log_tail)
         inside = 1 - ratio
+        bounded = ratio > 0
         first = hazard(near) / inside
-        last = np.where(ratio > 0, hazard(far) * ratio / inside, 0.0)
+        last = hazard(far) * ratio / inside
+        last = np.where(bounded, last, 0.0)
         log_share = log_tail + np.log1p(-ratio)
         mean = first - last
-        missing = mean * mean - near * first + np.where(ratio > 0, far * last, 0.0)
-    missing = np.where(near > TAIL, 1.0, np.clip(missing, 0.0, 1.0))
+        at_far = np.where(bounded, far * last, 0.0)
+        missing = mean * mean - near * first + at_far
+    missing = np.clip(missing, 0.0, 1.0)
+    missing = np.where(near > TAIL, 1.0, missing)
     narrow = width * (1 + np.abs(near)) < 1
     if narrow.any():
         found = _narrow_moments(near[narrow], width[narrow] / 2)
         log_share[narrow] = found.log_share
         mean[narrow] = found.mean
         missing[narrow] = found.missing_variance
-    return TruncatedMoments(log_share, np.where(mirrored, -mean, mean), missing)
+    mean = np.where(mirrored, -mean, mean)
+    return TruncatedMoments(log_share, mean, missing)
 
 
 def _narrow_moments(a: Array, half: Array) -> TruncatedMoments:
     """phi(m) times the integral of exp(-m t - t^2/2) over half the width on both sides of m."""
     middle = a + half
     t = half[:, None] * NODES
-    density = np.exp(-middle[:, None] * t - t * t / 2)
+    exponent = -middle[:, None] * t - t * t / 2
+    density = np.exp(exponent)
     total = density @ NODE_WEIGHTS
     mean = density @ (NODE_WEIGHTS * NODES) / total
     square = density @ (NODE_WEIGHTS * NODES**2) / total
+    variance = half * half * (square - mean * mean)
     with np.errstate(divide="ignore"):
         log_share = np.log(half * total)
     log_share = log_share - middle * middle / 2 - LOG_ROOT_TWO_PI
-    return TruncatedMoments(
-        log_share, middle + half * mean, 1 - half * half * (square - mean * mean)
-    )
+    return TruncatedMoments(log_share, middle + half * mean, 1 - variance)
 
 
 def hazard(t: Array) -> Array:
@@ -243,22 +257,29 @@ def inverse_hazard(level: Array) -> Root:
     log_level = np.log(level)
 
     def left(log_density: Array) -> Array:
-        return -np.sqrt(2 * np.maximum(-LOG_ROOT_TWO_PI - log_density, 0.0))
+        half_square = -LOG_ROOT_TWO_PI - log_density
+        return -np.sqrt(2 * np.maximum(half_square, 0.0))
 
-    low = np.where(level < 0.79, left(log_level - np.log(2)), level - 0.82)
+    farthest = left(log_level - np.log(2))
+    low = np.where(level < 0.79, farthest, level - 0.82)
     high = np.where(level < 0.39, left(log_level), level)
+    high = np.maximum(high, low)
 
     def logarithm(t: Array) -> tuple[Array, Array]:
         with np.errstate(divide="ignore"):
             right = np.log(hazard(np.maximum(t, -1.0)))
-        value = np.where(t < -1, -t * t / 2 - LOG_ROOT_TWO_PI - log_ndtr(-t), right)
-        return value - log_level, np.exp(value) - t
+        log_density = -t * t / 2 - LOG_ROOT_TWO_PI
+        value = np.where(t < -1, log_density - log_ndtr(-t), right)
+        slope = np.exp(value) - t
+        return value - log_level, slope
 
     tolerance = 2 * EPS * (1 + np.abs(log_level))
-    found = increasing_root(logarithm, low, np.maximum(high, low), tolerance)
-    value = np.where(positive, level * np.expm1(found.value), 0.0)
+    found = increasing_root(logarithm, low, high, tolerance)
+    z = np.where(positive, found.z, -np.inf)
+    excess = level * np.expm1(found.value)
+    value = np.where(positive, excess, 0.0)
     width = np.where(positive, found.high - found.low, 0.0)
-    return Root(np.where(positive, found.z, -np.inf), value, np.zeros_like(width), width)
+    return Root(z, value, np.zeros_like(width), width)
 
 
 class LogisticLimits(EntryLimits):
@@ -283,19 +304,34 @@ class LogisticLimits(EntryLimits):
     def value(self, z: Array, low: Array, high: Array) -> Array:
         over = (z - high) / self.width
         under = (low - z) / self.width
-        inside = np.log(-np.expm1((low - high) / self.width))
-        return self.scale**2 * (np.logaddexp(0, over) + np.logaddexp(0, under) - inside)
+        ends = np.logaddexp(0, over) + np.logaddexp(0, under)
+        return self.scale**2 * (ends - self._log_inside(low, high))
 
-    def gradient(self, z: Array, low: Array, high: Array) -> Array:
-        return self.steepest * (expit((z - high) / self.width) - expit((low - z) / self.width))
+    def _log_inside(self, low: Array, high: Array) -> Array:
+        """log(1 - e^(u + v))."""
+        return np.log(-np.expm1((low - high) / self.width))
 
-    def hessian(self, z: Array, low: Array, high: Array) -> Array:
+    def _outside(self, z: Array, low: Array, high: Array) -> tuple[Array, Array]:
+        """Return the probabilities beyond a single limit, the upper and the lower one."""
         over = expit((z - high) / self.width)
         under = expit((low - z) / self.width)
-        return self.steepest / self.width * (over * (1 - over) + under * (1 - under))
+        return over, under
+
+    def _share(self, y: Array) -> Array:
+        """Return gradients as shares of the steepest."""
+        return np.clip(np.abs(y) / self.steepest, 0, 1)
+
+    def gradient(self, z: Array, low: Array, high: Array) -> Array:
+        over, under = self._outside(z, low, high)
+        return self.steepest * (over - under)
+
+    def hessian(self, z: Array, low: Array, high: Array) -> Array:
+        over, under = self._outside(z, low, high)
+        slopes = over * (1 - over) + under * (1 - under)
+        return self.steepest / self.width * slopes
 
     def inverse_gradient(self, y: Array, low: Array, high: Array) -> Array:
-        share = np.clip(np.abs(y) / self.steepest, 0, 1)
+        share = self._share(y)
         both = np.isfinite(low) & np.isfinite(high)
         with np.errstate(divide="ignore", invalid="ignore"):
             # a quadratic equation in e^t, with t the distance from the middle in units of b
@@ -303,30 +339,33 @@ class LogisticLimits(EntryLimits):
             half = np.where(both, (high - low) / (2 * self.width), 0.0)
             fallen = np.exp(-2 * half)
             root = np.sqrt(np.square(share * (1 - fallen) / 2) + fallen)
-            away = half + np.log(share * (1 + fallen) / 2 + root) - np.log1p(-share)
+            log_rest = np.log1p(-share)
+            away = half + np.log(share * (1 + fallen) / 2 + root) - log_rest
             between = middle + np.sign(y) * self.width * away
-            odds = np.log(share) - np.log1p(-share)
-            one = np.where(np.isinf(low), high + self.width * odds, low - self.width * odds)
+            beyond = self.width * (np.log(share) - log_rest)
+            one = np.where(np.isinf(low), high + beyond, low - beyond)
         return np.where(both, between, one)
 
     def conjugate(self, y: Array, low: Array, high: Array) -> Array:
         both = np.isfinite(low) & np.isfinite(high)
-        share = np.clip(np.abs(y) / self.steepest, 0, 1)
-        limit = np.where(np.isinf(low), high, low)
+        share = self._share(y)
+        product = y * np.where(np.isinf(low), high, low)
         entropy = xlogy(share, share) + xlogy(1 - share, 1 - share)
-        out = y * limit + self.scale**2 * entropy
+        out = product + self.scale**2 * entropy
         if both.any():
             out[both] = self._conjugate_between(y[both], low[both], high[both])
-        return out + 4 * EPS * (np.abs(out) + np.abs(y * limit))
+        size = np.abs(out) + np.abs(product)
+        return out + 4 * EPS * size
 
     def _conjugate_between(self, y: Array, low: Array, high: Array) -> Array:
         z = self.inverse_gradient(y, low, high)
         ended = np.isinf(z)
         safe = np.where(ended, 0.0, z)
-        inside = np.log(-np.expm1((low - high) / self.width))
         # at the ends of its domain the conjugate is the limit of y z - f(z)
-        at_end = np.where(y > 0, high, low) * y + self.scale**2 * inside
-        return np.where(ended, at_end, y * safe - self.value(safe, low, high))
+        limit = np.where(y > 0, high, low)
+        at_end = limit * y + self.scale**2 * self._log_inside(low, high)
+        between = y * safe - self.value(safe, low, high)
+        return np.where(ended, at_end, between)
 
 
 NOISES: dict[str, type[EntryLimits]] = {"gaussian": NormalLimits, "logistic": LogisticLimits}

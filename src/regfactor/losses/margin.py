@@ -42,7 +42,9 @@ class Hinge(Margin):
         return np.where(x * z < 1, -x, 0)
 
     def hessian(self, z: Array, x: Array) -> Array:
-        return np.where(x * z == 1, np.inf, 0).astype(np.result_type(z, x))
+        m = x * z
+        curvature = np.where(m == 1, np.inf, 0)
+        return curvature.astype(m.dtype)
 
     def conjugate(self, y: Array, x: Array) -> Array:
         u = -x * y
@@ -72,7 +74,8 @@ class SmoothedHinge(Margin):
         self.curvature = 1 / self.gamma
 
     def _u(self, z: Array, x: Array) -> Array:
-        return np.clip((1 - x * z) / self.gamma, 0, 1)
+        shortfall = 1 - x * z
+        return np.clip(shortfall / self.gamma, 0, 1)
 
     def value(self, z: Array, x: Array) -> Array:
         u = self._u(z, x)
@@ -90,14 +93,16 @@ class SmoothedHinge(Margin):
     def conjugate(self, y: Array, x: Array) -> Array:
         u = -x * y
         legal = (u >= 0) & (u <= 1)
-        return np.where(legal, -u + self.gamma * u * u / 2, np.inf)
+        cost = -u + self.gamma * u * u / 2
+        return np.where(legal, cost, np.inf)
 
     def inverse_gradient(self, y: Array, x: Array) -> Array:
         return x + self.gamma * y
 
     def prox(self, a: Array, w: Array | float, x: Array) -> Array:
         m = x * a
-        u = np.clip((1 - m) / (self.gamma + 1 / w), 0, 1)
+        step = (1 - m) / (self.gamma + 1 / w)
+        u = np.clip(step, 0, 1)
         return x * (m + u / w)
 
 
@@ -114,18 +119,21 @@ class SquaredHinge(Margin):
         return -2 * x * np.maximum(1 - x * z, 0)
 
     def hessian(self, z: Array, x: Array) -> Array:
-        return 2 * (x * z <= 1).astype(np.result_type(z, x))
+        m = x * z
+        return 2 * (m <= 1).astype(m.dtype)
 
     def conjugate(self, y: Array, x: Array) -> Array:
         v = -x * y
-        return np.where(v >= 0, -v + v * v / 4, np.inf)
+        cost = -v + v * v / 4
+        return np.where(v >= 0, cost, np.inf)
 
     def inverse_gradient(self, y: Array, x: Array) -> Array:
         return x + y / 2
 
     def dual_domain(self, x: Array) -> tuple[Array, Array]:
         low = np.where(x > 0, -np.inf, 0)
-        return low, np.where(x > 0, 0, np.inf)
+        high = np.where(x > 0, 0, np.inf)
+        return low, high
 
     def prox(self, a: Array, w: Array | float, x: Array) -> Array:
         m = x * a

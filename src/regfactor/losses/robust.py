@@ -121,7 +121,9 @@ class SmoothedL1(Residual):
         return np.clip((z - x) / self.sigma, -1, 1)
 
     def hessian(self, z: Array, x: Array) -> Array:
-        return (np.abs(z - x) <= self.sigma).astype(np.result_type(z, x)) / self.sigma
+        r = z - x
+        inside = np.abs(r) <= self.sigma
+        return inside.astype(r.dtype) / self.sigma
 
     def penalty_conjugate(self, y: Array) -> Array:
         return self.sigma * y * y / 2
@@ -153,7 +155,8 @@ class Absolute(Residual):
         return np.sign(z - x)
 
     def hessian(self, z: Array, x: Array) -> Array:
-        return np.where(z == x, np.inf, 0).astype(np.result_type(z, x))
+        curvature = np.where(z == x, np.inf, 0)
+        return curvature.astype(np.result_type(z, x))
 
     def penalty_conjugate(self, y: Array) -> Array:
         return np.zeros_like(y)
@@ -191,9 +194,10 @@ class Quantile(Residual):
         self.curvature = 1 / self.sigma if self.smooth else np.inf
 
     def penalty(self, r: Array) -> Array:
-        inner = np.clip(r, -self.level * self.sigma, (1 - self.level) * self.sigma)
+        above = 1 - self.level
+        inner = np.clip(r, -self.level * self.sigma, above * self.sigma)
         outer = r - inner
-        sides = np.where(outer > 0, (1 - self.level) * outer, -self.level * outer)
+        sides = np.where(outer > 0, above * outer, -self.level * outer)
         if not self.smooth:
             return sides
         return sides + inner * inner / (2 * self.sigma)
@@ -208,10 +212,12 @@ class Quantile(Residual):
     def hessian(self, z: Array, x: Array) -> Array:
         r = z - x
         if not self.smooth:
-            return np.where(r == 0, np.inf, 0).astype(r.dtype)
+            curvature = np.where(r == 0, np.inf, 0)
+            return curvature.astype(r.dtype)
         low = -self.level * self.sigma
         high = (1 - self.level) * self.sigma
-        return ((r >= low) & (r <= high)).astype(r.dtype) / self.sigma
+        inside = (r >= low) & (r <= high)
+        return inside.astype(r.dtype) / self.sigma
 
     def penalty_conjugate(self, y: Array) -> Array:
         return self.sigma * y * y / 2
@@ -224,7 +230,9 @@ class Quantile(Residual):
 
     def prox(self, a: Array, w: Array | float, x: Array) -> Array:
         moved = (a - x) / (1 + self.sigma * w)
-        return a - np.clip(moved, -self.level / w, (1 - self.level) / w)
+        low = -self.level / w
+        high = (1 - self.level) / w
+        return a - np.clip(moved, low, high)
 
     def smoothed(self, sigma: float) -> Loss:
         return Quantile(self.level, sigma)
@@ -256,23 +264,28 @@ class Robust(Loss):
         """Return z + s: the predictor without the outlier."""
         gradient = self.loss.gradient(z, x)
         outlying = np.abs(gradient) > self.beta
-        edge = np.where(outlying, np.clip(gradient, -self.beta, self.beta), 0)
+        clipped = np.clip(gradient, -self.beta, self.beta)
+        edge = np.where(outlying, clipped, 0)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(outlying, self.loss.inverse_gradient(edge, x), z)
 
     def value(self, z: Array, x: Array) -> Array:
         kept = self.explained(z, x)
-        return self.loss.value(kept, x) + self.beta * np.abs(z - kept)
+        outliers = np.abs(z - kept)
+        return self.loss.value(kept, x) + self.beta * outliers
 
     def gradient(self, z: Array, x: Array) -> Array:
-        return np.clip(self.loss.gradient(z, x), -self.beta, self.beta)
+        gradient = self.loss.gradient(z, x)
+        return np.clip(gradient, -self.beta, self.beta)
 
     def hessian(self, z: Array, x: Array) -> Array:
-        inside = np.abs(self.loss.gradient(z, x)) <= self.beta
+        gradient = self.loss.gradient(z, x)
+        inside = np.abs(gradient) <= self.beta
         return np.where(inside, self.loss.hessian(z, x), 0)
 
     def conjugate(self, y: Array, x: Array) -> Array:
-        return np.where(np.abs(y) <= self.beta, self.loss.conjugate(y, x), np.inf)
+        legal = np.abs(y) <= self.beta
+        return np.where(legal, self.loss.conjugate(y, x), np.inf)
 
     def inverse_gradient(self, y: Array, x: Array) -> Array:
         return self.loss.inverse_gradient(y, x)
@@ -282,7 +295,9 @@ class Robust(Loss):
         return np.maximum(low, -self.beta), np.minimum(high, self.beta)
 
     def prox(self, a: Array, w: Array | float, x: Array) -> Array:
-        return a - np.clip(a - self.loss.prox(a, w, x), -self.beta / w, self.beta / w)
+        step = a - self.loss.prox(a, w, x)
+        longest = self.beta / w
+        return a - np.clip(step, -longest, longest)
 
     def smoothed(self, sigma: float) -> Loss:
         return Robust(self.loss.smoothed(sigma), self.beta)

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse
 
 from regfactor.core.factors import TINY_ATOM, Factors, rebalance
-from regfactor.core.linalg import spectral_norm, svd_above, thin_svd
+from regfactor.core.linalg import positive_or_one, spectral_norm, svd_above, thin_svd
 from regfactor.core.params import Array, Params, UnsupportedProblem
 from regfactor.norms import L1, L2, Norm
 from regfactor.penalties.factor import AtomNorms, Penalty, PowerPenalty, SquaredL2
@@ -107,11 +107,15 @@ class Trace(Gauge):
 
     def value(self, Z: Array | Factors) -> float:
         if min(Z.shape):
-            return float(np.linalg.svd(_compressed(Z) / self.scale, compute_uv=False).sum())
+            scaled = _compressed(Z) / self.scale
+            sizes = np.linalg.svd(scaled, compute_uv=False)
+            return float(sizes.sum())
         return 0.0
 
     def cost(self, F: Factors) -> float:
-        return float(np.linalg.norm(F.codes, axis=0) @ np.linalg.norm(F.C / self.scale, axis=1))
+        of_codes = np.linalg.norm(F.codes, axis=0)
+        of_components = np.linalg.norm(F.C / self.scale, axis=1)
+        return float(of_codes @ of_components)
 
     def recover(self, Z: Array) -> Factors:
         scale = np.asarray(self.scale, Z.dtype)
@@ -125,7 +129,8 @@ class Trace(Gauge):
             )
         t = float(t / self.scale)
         U, s, Vt = svd_above(W, t)
-        return Factors(U * ((s - t) / self.scale), Vt * self.scale)
+        sizes = (s - t) / self.scale
+        return Factors(U * sizes, Vt * self.scale)
 
     def polar(self, G: Array, k: int = 1) -> Polar:
         scale = np.asarray(self.scale, G.dtype)
@@ -207,7 +212,7 @@ class TraceModulo(Gauge):
 
     def per_row(self, codes: Array) -> Penalty:
         size = np.linalg.norm(codes, axis=0)
-        weights = 1 / np.where(size > 0, size, 1)
+        weights = 1 / positive_or_one(size)
         weights[0] = 0
         return PowerPenalty(2.0, weights)
 
@@ -241,16 +246,17 @@ class Rows(Gauge):
         return float(self.norm.value(_dense(Z)).sum())
 
     def cost(self, F: Factors) -> float:
-        size = np.asarray(abs(F.Phi).sum(axis=0)).ravel()
-        return float(size @ self.norm.value(F.C))
+        sizes = abs(F.Phi).sum(axis=0)
+        return float(np.ravel(sizes) @ self.norm.value(F.C))
 
     def recover(self, Z: Array) -> Factors:
         size = self.norm.value(Z)
         rows = np.flatnonzero(size)
         index = np.concatenate([[0], np.cumsum(size > 0)])
         shape = (len(Z), len(rows))
-        Phi = scipy.sparse.csr_array((size[rows], np.arange(len(rows)), index), shape=shape)
-        return Factors(Phi, Z[rows] / size[rows, None])
+        sizes = size[rows]
+        Phi = scipy.sparse.csr_array((sizes, np.arange(len(rows)), index), shape=shape)
+        return Factors(Phi, Z[rows] / sizes[:, None])
 
     def prox(self, W: Array, t: float | Array) -> Factors:
         return self.recover(self.norm.prox(W, t))
@@ -260,7 +266,8 @@ class Rows(Gauge):
         best = int(size.argmax())
         code = np.zeros((len(G), 1), G.dtype)
         code[best] = 1
-        return Polar(float(size[best]), Factors(code, self.norm.support(G[best : best + 1])))
+        component = self.norm.support(G[best][None])
+        return Polar(float(size[best]), Factors(code, component))
 
     def per_row(self, codes: Array) -> Penalty:
         return PowerPenalty(1.0)
@@ -283,14 +290,17 @@ class Columns(Gauge):
         self.power = self.norm.p
 
     def value(self, Z: Array | Factors) -> float:
-        return float(self.norm.value(_dense(Z).T).sum())
+        sizes = self.norm.value(_dense(Z).T)
+        return float(sizes.sum())
 
     def cost(self, F: Factors) -> float:
-        return float(self.norm.value(F.codes.T) @ np.abs(F.C).sum(axis=1))
+        sizes = np.abs(F.C).sum(axis=1)
+        return float(self.norm.value(F.codes.T) @ sizes)
 
     def recover(self, Z: Array) -> Factors:
         columns = np.flatnonzero(self.norm.value(Z.T))
-        return Factors(Z[:, columns], np.eye(Z.shape[1], dtype=Z.dtype)[columns])
+        unit = np.eye(Z.shape[1], dtype=Z.dtype)
+        return Factors(Z[:, columns], unit[columns])
 
     def prox(self, W: Array, t: float | Array) -> Factors:
         return self.recover(self.norm.prox(W.T, t).T)
@@ -299,7 +309,8 @@ class Columns(Gauge):
         size = self.norm.dual(G.T)
         best = int(size.argmax())
         code = self.norm.support(G[:, best])[:, None]
-        component = np.eye(G.shape[1], dtype=G.dtype)[best : best + 1]
+        component = np.zeros((1, G.shape[1]), G.dtype)
+        component[0, best] = 1
         return Polar(float(size[best]), Factors(code, component))
 
     def per_row(self, codes: Array) -> Penalty:

@@ -20,7 +20,12 @@ from regfactor.penalties.sets import UnitBall
 
 # Angles from both ends towards the middle: near an end eta = cos^2 loses precision that the angle
 # keeps.
-_NEAR_END = np.concatenate([np.logspace(-12, -1, 12), np.linspace(0.2, np.pi / 4, 5)])
+_NEAR_END = np.concatenate(
+    [
+        np.logspace(-12, -1, 12),
+        np.linspace(0.2, np.pi / 4, 5),
+    ]
+)
 ANGLES = np.concatenate([_NEAR_END, np.pi / 2 - _NEAR_END[-2::-1]])
 ETA_TOLERANCE = 1e-9
 GRAM_MARGIN = 0.02  # eta further than this from both ends is found by Gram matrices
@@ -59,20 +64,22 @@ class TwoView(Gauge):
     def at(self, eta: float, d: int) -> Trace:
         """Return the trace norm at a fixed eta, a lower bound of this norm, tight at the best."""
         eta = min(max(eta, END_MARGIN), 1 - END_MARGIN)
-        first, second = self.bounds
-        scales = [first / np.sqrt(eta), second / np.sqrt(1 - eta)]
+        shares = np.array([eta, 1 - eta])
+        scales = self.bounds / np.sqrt(shares)
         return Trace(np.repeat(scales, self._sizes(d)))
 
     def eta(self, Z: Array | Factors) -> float:
         """Return the maximizing eta."""
-        return float(np.cos(_best_angle(*self._views(Z))) ** 2)
+        angle = _best_angle(*self._views(Z))
+        return float(np.cos(angle) ** 2)
 
     def value(self, Z: Array | Factors) -> float:
         views = self._views(Z)
         return _trace_norm(_best_angle(*views), *views)[0]
 
     def cost(self, F: Factors) -> float:
-        return float(np.linalg.norm(F.codes, axis=0) @ self.norm.value(F.C))
+        lengths = np.linalg.norm(F.codes, axis=0)
+        return float(lengths @ self.norm.value(F.C))
 
     def recover(self, Z: Array) -> Factors:
         """Return rank(Z) atoms: factors at the best eta, rotated until all weigh the views alike.
@@ -96,15 +103,17 @@ class TwoView(Gauge):
         has: where it shows that eta is not the best within the tolerance, Z is recovered anew.
         """
         first_view, second_view = self._split(W)
-        angle = _angle_by_grams(first_view / self.bounds[0], second_view / self.bounds[1], eta)
+        b1, b2 = self.bounds
+        angle = _angle_by_grams(first_view / b1, second_view / b2, eta)
         F = None
         if angle is not None:
             scaled = W * self._weights(angle, W.shape[1])
             left, s, right = np.linalg.svd(scaled, full_matrices=False)
-            squares = np.square(right)
-            first = s @ squares[:, : self.n_first].sum(axis=1) / np.cos(angle) ** 2
-            second = s @ squares[:, self.n_first :].sum(axis=1) / np.sin(angle) ** 2
-            even = abs(first - second) <= ETA_TOLERANCE * max(s.sum(), SMALLEST_NORMAL)
+            of_first, of_second = self._split(np.square(right))
+            first = s @ of_first.sum(axis=1) / np.cos(angle) ** 2
+            second = s @ of_second.sum(axis=1) / np.sin(angle) ** 2
+            size = max(s.sum(), SMALLEST_NORMAL)
+            even = abs(first - second) <= ETA_TOLERANCE * size
             if even and s[-1] > RANK_CUT * s[0]:
                 F = self._leveled(W, left, s)
         if F is None:
@@ -113,9 +122,8 @@ class TwoView(Gauge):
 
     def _weights(self, angle: float, d: int) -> Array:
         """Return the weights of the columns at eta = cos^2 of an angle."""
-        first, second = self.bounds
-        weights = [np.cos(angle) / first, np.sin(angle) / second]
-        return np.repeat(weights, self._sizes(d))
+        directions = np.array([np.cos(angle), np.sin(angle)])
+        return np.repeat(directions / self.bounds, self._sizes(d))
 
     def _leveled(self, W: Array, U: Array, s: Array) -> Factors:
         """Return the atoms of W from left singular vectors and values of W E^-1 at the best eta."""
@@ -124,7 +132,9 @@ class TwoView(Gauge):
         root = np.sqrt(np.maximum(s, rounding))
         C = (U.T @ W) / root[:, None]  # right at the ends too, where Z E^-1 has lost a view
         C1, C2 = self._split(C)
-        M = C1 @ C1.T / b1**2 - C2 @ C2.T / b2**2
+        first = C1 / b1
+        second = C2 / b2
+        M = first @ first.T - second @ second.T
         R = level_diagonal(M)
         Phi = (U * root) @ R.T
         C = R @ C
@@ -142,8 +152,9 @@ class TwoView(Gauge):
             return Polar(0.0, _no_atoms(G))
         if min(first, second) == 0:
             return self._one_view(G, max(first, second))
-        low = first**2 / (first + second) ** 2
-        high = 1 - second**2 / (first + second) ** 2
+        total = first + second
+        low = (first / total) ** 2
+        high = 1 - (second / total) ** 2
         large = min(G.shape) > ITERATIVE_SIZE
         norm = _rough_norm(G) if large else _norm_of_scaled(G)
         found = scipy.optimize.minimize_scalar(
@@ -189,7 +200,8 @@ class TwoView(Gauge):
 
     def _range(self, Z: Array) -> Array:
         """Return a basis of the column space in which a weak view counts like a strong one."""
-        sizes = [max(float(np.linalg.norm(view)), SMALLEST_NORMAL) for view in self._split(Z)]
+        norms = [np.linalg.norm(view) for view in self._split(Z)]
+        sizes = np.maximum(norms, SMALLEST_NORMAL)
         scaled = Z / np.repeat(sizes, self._sizes(Z.shape[1]))
         U, s, _ = np.linalg.svd(scaled, full_matrices=False)
         return U[:, s > RANK_CUT * s.max(initial=0)]
@@ -223,7 +235,8 @@ class TwoView(Gauge):
         _, s, vt = np.linalg.svd(G * e, full_matrices=False)
         N = vt[s >= s[0] * (1 - 1e-6)]
         N1 = N[:, : self.n_first]
-        values, vectors = np.linalg.eigh(N1 @ N1.T - eta * np.eye(len(N)))
+        M = N1 @ N1.T - eta * np.eye(len(N))
+        values, vectors = np.linalg.eigh(M)
         low = min(values[0], 0.0)
         high = max(values[-1], 0.0)
         spread = high - low
@@ -238,7 +251,8 @@ class TwoView(Gauge):
             c = G.T @ (u / np.linalg.norm(u))
         c = self.norm.support(c)
         u = G @ c
-        return Factors((u / np.linalg.norm(u))[:, None], c[None, :])
+        u = u / np.linalg.norm(u)
+        return Factors(u[:, None], c[None, :])
 
 
 def _no_atoms(G: Array) -> Factors:
@@ -256,8 +270,10 @@ def _norm_of_scaled(G: Any) -> Callable[[Array], float]:
     def norm(e: Array) -> float:
         largest = e.max()
         scaled = e / largest
-        top = np.linalg.eigvalsh(scaled[:, None] * squares * scaled)[-1]
-        return size * largest * float(np.sqrt(max(top, 0.0))) * rounding
+        of_scaled = scaled[:, None] * squares * scaled
+        top = np.linalg.eigvalsh(of_scaled)[-1]
+        root = float(np.sqrt(max(top, 0.0)))
+        return size * largest * root * rounding
 
     return norm
 
@@ -331,7 +347,8 @@ def _rotate_rows(
 
 def _leveling(a: Array, b: Array, d: Array) -> tuple[Array, Array]:
     """Return cosines and sines that rotate excesses a > 0, paired with d < 0 by b, into zero."""
-    q = -(b + np.copysign(np.sqrt(b * b - a * d), b))
+    root = np.sqrt(b * b - a * d)
+    q = -(b + np.copysign(root, b))
     with np.errstate(divide="ignore", invalid="ignore"):
         far = q / d
         near = a / q
@@ -413,7 +430,8 @@ def _angle_by_grams(first: Array, second: Array, eta: float) -> float | None:
     step = 0.01
     here = slope(angle)
     while here:  # step uphill until the slope turns
-        other = float(np.clip(angle + np.copysign(step, here), *ends))
+        moved = angle + np.copysign(step, here)
+        other = float(np.clip(moved, *ends))
         there = slope(other)
         if here * there <= 0:
             low, high = sorted((angle, other))

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.metrics import silhouette_samples
 
-from regfactor.core.linalg import is_sparse
+from regfactor.core.linalg import is_sparse, positive_or_one
 from regfactor.core.params import Array
 from regfactor.plots.base import FAINT, INK, Display, color_of, drawn_from
 
@@ -148,7 +148,7 @@ class ClusterProfileDisplay(Display):
     def _draw_means(self, ax: Any) -> None:
         values = self.values[:, :MAX_COLUMNS]
         scale = np.nanstd(values, axis=0)
-        scaled = (values - np.nanmean(values, axis=0)) / np.where(scale > 0, scale, 1.0)
+        scaled = (values - np.nanmean(values, axis=0)) / positive_or_one(scale)
         groups = np.unique(self.labels)
         ax.axhline(0, color=FAINT, zorder=0)
         for g, group in enumerate(groups):

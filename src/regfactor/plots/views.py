@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse
 
-from regfactor.core.linalg import is_sparse
+from regfactor.core.linalg import is_sparse, positive_or_one
 from regfactor.core.params import Array
 from regfactor.plots.base import BLUE, FAINT, INK, SKY, Display, drawn_from, scatter, word
 
@@ -326,7 +326,7 @@ class PredictedViewDisplay(Display):
         left, right = self._panels(ax, columns=2, size=(4.2, 3.8))[0]
         mean = np.nanmean(self.observed, axis=0)
         deviation = np.nanstd(self.observed, axis=0)
-        deviation = np.where(deviation > 0, deviation, 1.0)
+        deviation = positive_or_one(deviation)
         known = ~np.isnan(self.observed)
         x = ((self.predicted - mean) / deviation)[known]
         y = ((self.observed - mean) / deviation)[known]
@@ -351,7 +351,8 @@ def _explained(predicted: Array, observed: Array) -> Array:
     """Return 1 - error / variance of each column, zero where it does not vary."""
     errors = np.nansum(np.square(observed - predicted), axis=0)
     spreads = np.nansum(np.square(observed - np.nanmean(observed, axis=0)), axis=0)
-    return np.where(spreads > 0, 1 - errors / np.where(spreads > 0, spreads, 1.0), 0.0)
+    explained = 1 - errors / positive_or_one(spreads)
+    return np.where(spreads > 0, explained, 0.0)
 
 
 def _observed_rows(X: Any) -> Array:

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.linalg
 
 from regfactor.core.factors import Factors
-from regfactor.core.linalg import is_below, is_sparse
+from regfactor.core.linalg import is_below, is_sparse, positive_or_one
 from regfactor.core.loop import Iterate
 from regfactor.core.params import EPS, Array, frozen
 from regfactor.engine.blocks import BlockTable, RowBlock
@@ -60,7 +60,7 @@ class ColumnStatistics:
         high = np.full(width, -np.inf)
         np.maximum.at(high, columns, rows.x)
         count = np.bincount(columns, w, width)
-        mean = np.bincount(columns, w * rows.x, width) / np.where(count > 0, count, 1)
+        mean = np.bincount(columns, w * rows.x, width) / positive_or_one(count)
         deviations = rows.x - mean[columns]
         between = (rows.x != low[columns]) & (rows.x != high[columns])
         return ColumnStatistics(
@@ -76,7 +76,7 @@ class ColumnStatistics:
 
     def __add__(self, other: ColumnStatistics) -> ColumnStatistics:
         count = self.count + other.count
-        share = other.count / np.where(count > 0, count, 1)
+        share = other.count / positive_or_one(count)
         apart = other.mean - self.mean
         ends = np.stack([self.low, self.high, other.low, other.high])
         low = np.minimum(self.low, other.low)
@@ -340,7 +340,7 @@ class BlockSquares(Problem[BlockPoint]):
         norm = self._norm(sums)
         squares = sums.squares
         if self.fit_intercept:
-            count = np.where(self.count > 0, self.count, 1)
+            count = positive_or_one(self.count)
             subtracted = float((np.square(sums.offsets) / count).sum())
             squares -= subtracted
             norm += np.sqrt(subtracted)
@@ -361,7 +361,7 @@ class BlockSquares(Problem[BlockPoint]):
 
     def _residual_means(self, sums: BlockSums) -> Array:
         """Return the weighted means of x - b in each column."""
-        return sums.right[:, -1] / np.where(self.count > 0, self.count, 1)
+        return sums.right[:, -1] / positive_or_one(self.count)
 
     def _norm(self, sums: BlockSums) -> float:
         """Return a proven upper bound of the largest singular value of the residuals."""

@@ -120,8 +120,11 @@ class Term:
         if self.w is None:
             return z
         domain = self.loss.link_domain
-        safe = domain.low + 1 if np.isfinite(domain.low) else domain.high - 1
-        return np.where((self.w > 0) | domain.contains(z), z, safe)
+        safe = domain.high - 1
+        if np.isfinite(domain.low):
+            safe = domain.low + 1
+        allowed = (self.w > 0) | domain.contains(z)
+        return np.where(allowed, z, safe)
 
     def stretches(self, length: int) -> tuple[Term, ...]:
         """Return the same vector of entries in stretches that share its arrays."""
@@ -292,7 +295,8 @@ class Data:
         term = self.terms[0].mapped(lambda a: np.broadcast_to(a, self.shape)[observed])
         if term.w is not None and np.all(term.w == 1):
             term = replace(term, w=None)
-        return Data((term,), self.shape, Pattern.of(scipy.sparse.csr_array(observed)))
+        pattern = Pattern.of(scipy.sparse.csr_array(observed))
+        return Data((term,), self.shape, pattern)
 
     @property
     def observed(self) -> Array:
@@ -308,13 +312,16 @@ class Data:
         """The transposed table; only for one loss on all columns."""
         if len(self.terms) > 1 or self.terms[0].loss.rowwise:
             raise ValueError("Only a table with one elementwise loss can be transposed.")
-        return Data((self.terms[0].mapped(lambda a: a.T),), self.shape[::-1], self.layout.T)
+        term = self.terms[0].mapped(lambda a: a.T)
+        return Data((term,), self.shape[::-1], self.layout.T)
 
     def only(self, term: Term) -> Data:
         """Return the data of one term as a table of its own."""
         if term.columns is EVERYTHING:
             return self
-        return Data((replace(term, columns=EVERYTHING),), term.x.shape, Dense(term.x.shape))
+        own = replace(term, columns=EVERYTHING)
+        shape = term.x.shape
+        return Data((own,), shape, Dense(shape))
 
     def astype(self, dtype: Any) -> Data:
         """Return the same data in another precision."""
@@ -360,7 +367,8 @@ class Data:
         if groups is None:
             drawn = random.random(self.entries_shape) < share
         else:
-            drawn = random.random((self.shape[0], int(groups.max()) + 1))[:, groups] < share
+            numbers = random.random((self.shape[0], int(groups.max()) + 1))
+            drawn = numbers[:, groups] < share
             if isinstance(self.layout, Pattern):
                 drawn = drawn[self.layout.rows, self.layout.indices]
         if self.layout.sparse:
@@ -379,7 +387,8 @@ class Data:
             return replace(some, layout=self.layout.only(kept))
 
         def masked(t: Term) -> Term:
-            return replace(t, w=np.where(t.part(kept), t.weights, 0).astype(self.dtype))
+            w = np.where(t.part(kept), t.weights, 0)
+            return replace(t, w=w.astype(self.dtype))
 
         return self.mapped(masked)
 
@@ -387,7 +396,8 @@ class Data:
         """Return the data of some rows, given by their numbers or, of a dense table, by a slice."""
         if isinstance(self.layout, Pattern):
             layout, places = self.layout.of_rows(rows)
-            return Data((self.terms[0].mapped(itemgetter(places)),), layout.shape, layout)
+            term = self.terms[0].mapped(itemgetter(places))
+            return Data((term,), layout.shape, layout)
         assert isinstance(self.layout, Dense)
         terms = tuple(t.mapped(itemgetter(rows)) for t in self.terms)
         shape = len(terms[0].x), self.shape[1]
@@ -396,10 +406,13 @@ class Data:
     @property
     def curvature(self) -> float:
         """Return an upper bound of the curvature of L, infinite where there is none."""
-        return max(
-            t.loss.curvature * (1.0 if t.w is None else float(t.w.max(initial=0)))
-            for t in self.terms
-        )
+        largest = 0.0
+        for t in self.terms:
+            weight = 1.0
+            if t.w is not None:
+                weight = float(t.w.max(initial=0))
+            largest = max(largest, t.loss.curvature * weight)
+        return largest
 
     def smoothed(self, share: float) -> Data:
         """Return the data under losses smoothed over a share of the typical size of their data."""
@@ -431,8 +444,10 @@ class Data:
             z = np.zeros(t.x.shape, self.dtype)
             if t.loss.of_residual:
                 share = 1e-24
-                z = z if t.offset is None else t.offset
-            total += share * float(np.abs(t.weigh(t.loss.value(z, t.x))).sum(dtype=np.float64))
+                if t.offset is not None:
+                    z = t.offset
+            sizes = np.abs(t.weigh(t.loss.value(z, t.x)))
+            total += share * float(sizes.sum(dtype=np.float64))
         return total
 
     def column_values(self, Z: Array | Factors) -> Array:
@@ -459,7 +474,8 @@ class Data:
         Z = self.layout.entries(Z)
         whole: Any = None
         for t in self.pieces:
-            whole = self._with(whole, t, t.weigh(t.loss.gradient(t.at(Z), t.x)))
+            gradient = t.loss.gradient(t.at(Z), t.x)
+            whole = self._with(whole, t, t.weigh(gradient))
         return whole
 
     def value_and_gradient(self, Z: Array | Factors) -> tuple[float, Array]:
@@ -472,7 +488,8 @@ class Data:
         Z = self.layout.entries(Z)
         whole: Any = None
         for t in self.pieces:
-            whole = self._with(whole, t, t.weigh(t.loss.hessian(t.at(Z), t.x)))
+            curvature = t.loss.hessian(t.at(Z), t.x)
+            whole = self._with(whole, t, t.weigh(curvature))
         return whole
 
     def expansion(self, Z: Array | Factors, out: Expansion | None = None) -> Expansion:
@@ -484,12 +501,15 @@ class Data:
         out = out or (np.empty_like(Z), np.empty_like(Z), np.empty_like(Z))
         for at, t in self._strips:
             parts = [whole[at] for whole in out]
-            z = Z[at] if t.offset is None else Z[at] + t.offset
+            z = Z[at]
+            if t.offset is not None:
+                z = z + t.offset
             if t.loss.unbounded:
                 t.loss.expand(z, t.x, *parts)
             else:
                 outside = ~t.loss.link_domain.contains(z)
-                t.loss.expand(np.where(outside, z.dtype.type(self.neutral), z), t.x, *parts)
+                safe = np.where(outside, z.dtype.type(self.neutral), z)
+                t.loss.expand(safe, t.x, *parts)
                 if t.w is not None:
                     outside &= t.w > 0
                 parts[0][outside] = np.inf
@@ -528,7 +548,8 @@ class Data:
             found = np.isfinite(displacement)
             if not found.all():
                 h = t.loss.hessian(z, t.x)
-                newton = -t.loss.gradient(z, t.x) / np.where((h > 0) & np.isfinite(h), h, 1)
+                curved = (h > 0) & np.isfinite(h)
+                newton = -t.loss.gradient(z, t.x) / np.where(curved, h, 1)
                 displacement = np.where(found, displacement, newton)
             if t.w is not None:
                 displacement = np.where(t.w > 0, displacement, 0)
@@ -547,7 +568,8 @@ class Data:
             y = t.part(Y)
             if t.w is not None and np.any(y[t.w == 0]):
                 return np.inf
-            parts = t.weigh(t.loss.conjugate(t.in_units(y), t.x))
+            conjugate = t.loss.conjugate(t.in_units(y), t.x)
+            parts = t.weigh(conjugate)
             if t.offset is not None:
                 parts = parts - y * t.offset
             # rounded up past the rounding of its own terms, so that no bound lies above the truth
@@ -560,8 +582,9 @@ class Data:
         Y = self.layout.entries(Y)
         whole: Any = None
         for t in self.pieces:
-            y = t.loss.feasible(t.in_units(t.part(Y)), t.x)
-            whole = self._with(whole, t, t.weigh(y))
+            y = t.in_units(t.part(Y))
+            legal = t.loss.feasible(y, t.x)
+            whole = self._with(whole, t, t.weigh(legal))
         return whole
 
     def dual_slack(self, Y: Array) -> Array:
@@ -576,8 +599,11 @@ class Data:
             low, high = t.loss.dual_domain(t.x)
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 z = t.loss.inverse_gradient(y, t.x)
-                curvature = t.loss.hessian(z if t.loss.unbounded else t.legal(z), t.x)
-            slack = np.maximum(np.fmin(curvature, np.minimum(y - low, high - y)), 0)
+                if not t.loss.unbounded:
+                    z = t.legal(z)
+                curvature = t.loss.hessian(z, t.x)
+            to_end = np.minimum(y - low, high - y)
+            slack = np.maximum(np.fmin(curvature, to_end), 0)
             whole = self._with(whole, t, t.weigh(slack))
         return whole
 
@@ -587,7 +613,8 @@ class Data:
         if not self.quadratic:
             Y = self.layout.entries(Y)
             for t in self.pieces:
-                least = min(least, float(np.nanmin(t.feasible_scales(Y, most), initial=most)))
+                scales = t.feasible_scales(Y, most)
+                least = min(least, float(np.nanmin(scales, initial=most)))
         return max(least, 0.0)
 
     def infeasible_columns(self, Y: Array) -> Array:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from regfactor.core.linalg import is_sparse
+from regfactor.core.linalg import is_sparse, positive_or_one
 from regfactor.core.params import Array, frozen
 from regfactor.problems.clusters import Clustering
 
@@ -103,7 +103,7 @@ class KernelClusters(Clustering):
         """Return the centers of memberships, and s_i <phi(x_i), m_j>."""
         H = self.weights[:, None] * memberships
         masses = self.mass @ memberships
-        full = np.where(masses > 0, masses, 1)
+        full = positive_or_one(masses)
         inner = self.products(H) / full
         squares = np.einsum("ij,ij->j", H, inner) / full
         graph_weights = self.weights if self.graph_weights is None else self.graph_weights

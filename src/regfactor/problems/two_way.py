@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy.linalg
 
+from regfactor.core.linalg import quotient
 from regfactor.core.params import Array, frozen
 
 # evaluate(T) -> the loss at the entries T of D @ B + a e', its gradient and second derivative
@@ -45,16 +46,16 @@ class TwoWay:
         on_rows = g @ e
         rows = h @ np.square(e)
         if not q:
-            return np.zeros((0, d)), _quotient(on_rows, rows)
+            return np.zeros((0, d)), quotient(on_rows, rows)
         on_columns = (D.T @ g).T  # d x q
         columns = np.einsum("ik,ij,il->jkl", D, h, D, optimize=True)
         cross = np.einsum("ik,ij,j->jki", D, h, e, optimize=True)  # d x q x n
         if d * q <= n:
             cross = cross.reshape(d * q, n)
             schur = scipy.linalg.block_diag(*columns) - (cross * _inverse(rows)) @ cross.T
-            right = on_columns.ravel() - cross @ _quotient(on_rows, rows)
+            right = on_columns.ravel() - cross @ quotient(on_rows, rows)
             B = _solved(schur, right, columns.diagonal(axis1=1, axis2=2).max(initial=0))
-            a = _quotient(on_rows - cross.T @ B, rows)
+            a = quotient(on_rows - cross.T @ B, rows)
             return B.reshape(d, q).T, a
         largest = columns.diagonal(axis1=1, axis2=2).max(axis=1, initial=0)
         lift = np.where(largest > 0, JITTER * largest, 1.0)
@@ -141,11 +142,7 @@ def forced_to_zero(low: Array, high: Array, by_columns: bool) -> Array:
 
 
 def _inverse(size: Array) -> Array:
-    return np.where(size > 0, 1 / np.where(size > 0, size, 1), 0)
-
-
-def _quotient(x: Array, size: Array) -> Array:
-    return x * _inverse(size)
+    return quotient(np.ones_like(size), size)
 
 
 def _solved(A: Array, right: Array, size: float) -> Array:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from regfactor.core.factors import FactorPoint
+from regfactor.core.linalg import positive_or_one
 from regfactor.core.loop import Iterate
 from regfactor.core.params import UnsupportedProblem
 from regfactor.penalties import Columns, Rows, Trace, TraceModulo
@@ -54,7 +55,7 @@ class ClosedForm(Solver):
         h = problem.row_curvature
         assert h is not None
         # a row with nothing observed stays zero
-        h = np.where(h > 0, h, 1.0) if isinstance(h, np.ndarray) else h
+        h = positive_or_one(h) if isinstance(h, np.ndarray) else h
         _, G, _ = problem.evaluate(np.zeros(problem.shape, problem.data.dtype))
         F = problem.gauge.prox(
             -G / (h[:, None] if isinstance(h, np.ndarray) else h),

@@ -18,6 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
+from regfactor.core.linalg import positive_or_one
 from regfactor.core.loop import Clock
 from regfactor.core.params import Array
 from regfactor.losses import KL, Squared
@@ -146,9 +147,9 @@ class KLSide(Side):
         B = np.where(B > 0, B, mean).astype(B.dtype)
         numerator = side.layout.adjoint(side.D, side._observed / side._predictors(B))
         denominator = side._adjoint_weights()
-        positive = denominator > 0
-        ratio = numerator / np.where(positive, denominator, 1)
-        return side, B * np.where(positive, ratio, 1)
+        ratio = numerator / positive_or_one(denominator)
+        factor = np.where(denominator > 0, ratio, 1)
+        return side, B * factor
 
     def step(self, B: Array, polish: Array) -> Step:
         Z = self._predictors(B)
@@ -177,12 +178,15 @@ class KLSide(Side):
         r = self._largest(relative)
         promise = whole.promise
         curvature = whole.curvature
-        damped = promise / np.where(curvature > 0, curvature + r * promise, 1)
+        bend = np.where(curvature > 0, curvature + r * promise, 1)
+        damped = np.clip(promise / bend, 0, 1)
         # for r <= 1/2 the bound at t = 1 is at most 0.8 curvature - promise, and only a whole step
         # makes coordinates zero
-        safe = (curvature <= 0) | ((r <= 0.5) & (0.8 * curvature <= promise))
+        bounded = (r <= 0.5) & (0.8 * curvature <= promise)
+        safe = (curvature <= 0) | bounded
         inside = MAX_SHARE_TO_ZERO / np.maximum(r, MAX_SHARE_TO_ZERO)
-        return np.where(safe, 1, np.minimum(np.clip(damped, 0, 1), inside))
+        share = np.minimum(damped, inside)
+        return np.where(safe, 1, share)
 
     def _predictors(self, B: Array) -> Array:
         """D @ B + offset, but 1 where that is zero: the data are zero there, and so is x/z."""
@@ -210,7 +214,8 @@ class KLSide(Side):
         if not self.layout.sparse:
             return entries.max(axis=0, initial=0)
         most = np.zeros(self.layout.shape[1], entries.dtype)
-        np.maximum.at(most, self.layout.spread(np.arange(len(most))), entries)
+        columns = self.layout.spread(np.arange(len(most)))
+        np.maximum.at(most, columns, entries)
         return most
 
 
@@ -252,8 +257,10 @@ def minimize(side: Side, B: Array, clock: Clock | None = None) -> Array:
     active = np.ones(B.shape[1], bool)
     for _ in range(MAX_STEPS):
         found = side.step(B, polish=active)
-        B = np.where(active, np.maximum(B + found.step, 0), B)
-        active &= found.promise > accuracy * (found.scale + found.scale.mean())
+        moved = np.maximum(B + found.step, 0)
+        B = np.where(active, moved, B)
+        scale = found.scale + found.scale.mean()
+        active &= found.promise > accuracy * scale
         if not active.any() or (clock is not None and clock.expired):
             break
     return B
@@ -269,7 +276,9 @@ def lowered(equations: Equations, B: Array, polish: Array) -> Step:
         new = coordinate_passes(H, target, old)
         chosen = np.flatnonzero(polish[block])
         if len(chosen):
-            part = H if H.shape[2] == 1 else H[:, :, chosen]
+            part = H
+            if H.shape[2] > 1:
+                part = H[:, :, chosen]
             new[:, chosen] = active_set(part, target[:, chosen], new[:, chosen])
         s = new - old
         step[:, block] = s
@@ -317,25 +326,31 @@ def active_set(H: Array, target: Array, B: Array) -> Array:
     free = B > 0
     active = np.arange(B.shape[1])
     for _ in range(3 * len(B)):
-        part = H if H.shape[2] == 1 else H[:, :, active]
+        part = H
+        if H.shape[2] > 1:
+            part = H[:, :, active]
         b = B[:, active]
         f = free[:, active]
         aim = target[:, active]
         gradient = times(part, b) - aim
         negligible = np.abs(gradient) <= noise[:, active]
-        step = -solved(part, f, np.where(negligible, 0, gradient))
-        falling = step < 0
-        longest = np.where(falling, b / np.where(falling, -step, 1), np.inf)
+        gradient[negligible] = 0
+        step = -solved(part, f, gradient)
+        lengths = b / positive_or_one(-step)
+        longest = np.where(step < 0, lengths, np.inf)
         t = np.minimum(longest.min(axis=0), 1)
         stopped = longest <= t
         b = np.where(stopped, 0, b + t * step)
         B[:, active] = b
         f &= ~stopped
         gradient = times(part, b) - aim
-        promise = np.where(f | (gradient >= 0), 0, gradient * gradient / diagonals(part))
+        closed = f | (gradient >= 0)
+        promise = np.square(gradient) / diagonals(part)
+        promise[closed] = 0
         best = promise.argmax(axis=0)
         columns = np.arange(len(active))
-        enough = np.finfo(H.dtype).eps * (np.abs(aim) * b).sum(axis=0)
+        sizes = (np.abs(aim) * b).sum(axis=0)
+        enough = np.finfo(H.dtype).eps * sizes
         whole = ~stopped.any(axis=0)
         freed = whole & (promise[best, columns] > enough)
         f[best[freed], columns[freed]] = True
@@ -351,14 +366,16 @@ def solved(H: Array, free: Array, gradient: Array) -> Array:
     k = len(free)
     # units in which every coordinate has the same curvature
     unit = np.where(free, 1 / np.sqrt(diagonals(H)), 0)
-    system = np.moveaxis(H * unit[:, None] * unit, 2, 0)
+    scaled = H * unit[:, None] * unit
+    system = np.moveaxis(scaled, 2, 0)
     # the shift settles directions that the data leave open; eps itself would blow their rounding
     # errors up to steps
     shift = np.finfo(H.dtype).eps ** 0.5
     diagonal = np.arange(k)
     system[:, diagonal, diagonal] += np.where(free.T, shift, 1)
     sides = (unit * gradient).T
-    return unit * np.linalg.solve(system, sides[:, :, None])[:, :, 0].T
+    found = np.linalg.solve(system, sides[:, :, None])
+    return unit * found[:, :, 0].T
 
 
 def diagonals(H: Array) -> Array:
@@ -366,4 +383,5 @@ def diagonals(H: Array) -> Array:
 
     A flat coordinate then falls to zero by its gradient, or stays if that is zero.
     """
-    return np.maximum(np.einsum("iin->in", H), np.finfo(H.dtype).tiny ** 0.5)
+    smallest = np.sqrt(np.finfo(H.dtype).tiny)
+    return np.maximum(np.einsum("iin->in", H), smallest)

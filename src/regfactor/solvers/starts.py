@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse.linalg import aslinearoperator, svds
 
 from regfactor.core.factors import FactorPoint, Factors
-from regfactor.core.linalg import orthonormal, thin_svd
+from regfactor.core.linalg import orthonormal, positive_or_one, quotient, thin_svd
 from regfactor.core.params import Array
 from regfactor.losses import KL, Gamma, NegativeBinomial, Ordinal, Poisson, Squared
 from regfactor.penalties import (
@@ -38,7 +38,8 @@ def first_factors(problem: Factored, rng: np.random.Generator) -> Factors:
         return problem.hold(_spread_rows(problem, rng))
     if isinstance(problem.on_codes, Simplex):
         F = _spread_rows(problem, rng)
-        return problem.hold(Factors((F.codes + 1 / problem.rank) / 2, F.C))
+        inside = (F.codes + 1 / problem.rank) / 2
+        return problem.hold(Factors(inside, F.C))
     data = problem.data
     k = problem.rank
     if predicts_data(problem):
@@ -55,8 +56,14 @@ def first_factors(problem: Factored, rng: np.random.Generator) -> Factors:
             codes = np.zeros((n, k), data.dtype)
             F = Factors(codes, np.zeros((k, d), data.dtype))
         F = _positive(F)
-    codes = _feasible(problem.on_codes, F.codes)
-    return problem.hold(Factors(codes, _feasible(problem.on_components, F.C)))
+    return _held(problem, F.codes, F.C)
+
+
+def _held(problem: Factored, codes: Array, C: Array) -> Factors:
+    """Return factors made feasible, with what is known of them."""
+    codes = _feasible(problem.on_codes, codes)
+    C = _feasible(problem.on_components, C)
+    return problem.hold(Factors(codes, C))
 
 
 def first_local(problem: Factored, rng: np.random.Generator) -> FactorPoint:
@@ -87,8 +94,7 @@ def random_local(problem: Factored, rng: np.random.Generator) -> FactorPoint:
     if _has_signs(problem.on_codes) or _has_signs(problem.on_components):
         codes = np.abs(codes)
         C = np.abs(C)
-    F = Factors(_feasible(problem.on_codes, codes), _feasible(problem.on_components, C))
-    return FactorPoint(problem.hold(F), point.coefficients)
+    return FactorPoint(_held(problem, codes, C), point.coefficients)
 
 
 def _like(A: Array, rng: np.random.Generator) -> Array:
@@ -100,7 +106,8 @@ def _like(A: Array, rng: np.random.Generator) -> Array:
 def _overcomplete(F: Factors, k: int, rng: np.random.Generator) -> Factors:
     """Return factors with further components, mixtures of those there are, of codes zero."""
     missing = k - F.rank
-    mixed = rng.normal(size=(missing, F.rank)) @ F.C / max(F.rank, 1) ** 0.5
+    shares = rng.normal(size=(missing, F.rank))
+    mixed = shares @ F.C / np.sqrt(max(F.rank, 1))
     codes = np.zeros((len(F.codes), missing), F.C.dtype)
     return F + Factors(codes, mixed.astype(F.C.dtype))
 
@@ -132,8 +139,7 @@ def _near_known(problem: Factored, F: Factors) -> Factors:
     elif rows.any():
         C = np.linalg.lstsq(known[rows].astype(Y.dtype), Y[rows])[0]
         codes = np.linalg.lstsq(C.T, Y.T)[0].T
-    codes = _feasible(problem.on_codes, codes)
-    return problem.hold(Factors(codes, _feasible(problem.on_components, C)))
+    return _held(problem, codes, C)
 
 
 def first_point(problem: Factored) -> FactorPoint:
@@ -185,7 +191,8 @@ def _shortened(problem: Factored, rest: Any, root: Array) -> Factors:
     else:
         U, s, Vt = rough_svd(rest, k)
         noise = s[k:].max(initial=0)
-        s = np.sqrt(np.maximum(s[:k] ** 2 - noise**2, 0))
+        squares = s[:k] ** 2 - noise**2
+        s = np.sqrt(np.maximum(squares, 0))
     half = np.sqrt(s)
     found = len(s)
     codes = np.zeros((data.shape[0], k), data.dtype)
@@ -202,11 +209,13 @@ def _response(data: Data) -> Array:
         if isinstance(t.loss, Poisson | NegativeBinomial):
             z = np.log(t.x + 0.5 * _unit(data.only(t)))
         elif isinstance(t.loss, Gamma):  # around the mean m of a column: -1/m + (x - m)/m^2
-            m = data.layout.spread(column_means(data.only(t))[1].astype(data.dtype))
+            _, means = column_means(data.only(t))
+            m = data.layout.spread(means.astype(data.dtype))
             z = (t.x / m - 2) / m
         else:
             zero = np.zeros((1,) * t.x.ndim, data.dtype)  # one predictor serves all entries
-            z = -t.loss.gradient(zero, t.x) / t.loss.hessian(zero, t.x)
+            slope = t.loss.gradient(zero, t.x)
+            z = -slope / t.loss.hessian(zero, t.x)
         if t.offset is not None:
             z = z - t.offset
         y[..., t.columns] = z
@@ -220,8 +229,10 @@ def _unit(data: Data) -> Array:
     positive = (t.x > 0) * t.weights
     total = layout.column_sums(positive * t.x)
     weight = layout.column_sums(positive)
-    overall = total.sum() / weight.sum() if weight.any() else 1.0
-    mean = total / np.where(weight > 0, weight, 1)
+    overall = 1.0
+    if weight.any():
+        overall = total.sum() / weight.sum()
+    mean = total / positive_or_one(weight)
     unit = np.where(weight > 0, mean, overall)
     return layout.spread(np.minimum(unit, 1).astype(data.dtype))
 
@@ -230,7 +241,8 @@ def column_means(data: Data) -> tuple[Array, Array]:
     """Return the weight and the mean of every column under one loss, zero if never observed."""
     t = data.terms[0]
     weight = data.layout.column_sums(t.weights)
-    return weight, _ratio(data.layout.column_sums(t.weigh(t.x)), weight)
+    total = data.layout.column_sums(t.weigh(t.x))
+    return weight, quotient(total, weight)
 
 
 def loss_of_means(data: Data) -> float:
@@ -325,7 +337,8 @@ def rough_svd(X: Any, k: int) -> tuple[Array, Array, Array]:
 def working_response(data: Data) -> Any:
     """Return the data in units of the predictor: one Newton step from a constant."""
     Z = np.full(data.entries_shape, data.neutral, data.dtype)
-    return data.layout.matrix(Z - _ratio(data.gradient(Z), data.hessian(Z)))
+    step = quotient(data.gradient(Z), data.hessian(Z))
+    return data.layout.matrix(Z - step)
 
 
 def predicts_data(problem: Factored) -> bool:
@@ -364,13 +377,17 @@ def imputed_svd(data: Data, k: int) -> tuple[Array, Array, Array]:
     x = data.collect(lambda t: np.maximum(t.target, 0))
     w = data.collect(lambda t: t.weights)
     layout = data.layout
-    columns = _ratio(layout.column_sums(w * x), layout.column_sums(w)).astype(x.dtype)
+    weighted = w * x
+    means = quotient(layout.column_sums(weighted), layout.column_sums(w))
+    columns = means.astype(x.dtype)
     expected = w * layout.spread(columns)
-    rows = _ratio(layout.row_sums(w * x), layout.row_sums(expected))
-    F = Factors(rows.astype(x.dtype)[:, None], columns[None])
+    effects = quotient(layout.row_sums(weighted), layout.row_sums(expected))
+    rows = effects.astype(x.dtype)
+    F = Factors(rows[:, None], columns[None])
     whole = not layout.sparse and bool((w > 0).all())
     for _ in range(1 if whole else IMPUTATIONS):
-        beyond = np.where(w > 0, x - layout.apply(F.codes, F.C), 0)
+        residuals = x - layout.apply(F.codes, F.C)
+        beyond = np.where(w > 0, residuals, 0)
         U, s, Vt = leading_svd(_sum(layout, beyond, F), k)
         F = Factors(U * s, Vt)
     return U, s, Vt
@@ -384,18 +401,14 @@ def _sum(layout: Layout, entries: Array, F: Factors) -> Any:
     return aslinearoperator(layout.matrix(entries)) + product
 
 
-def _ratio(numerator: Array, denominator: Array) -> Array:
-    """Return a quotient, zero where the denominator is not positive."""
-    positive = denominator > 0
-    quotient = numerator / np.where(positive, denominator, 1)
-    return np.where(positive, quotient, 0)
-
-
 def _positive(F: Factors) -> Factors:
     """Return factors without zeros, which multiplicative losses could never leave."""
-    Phi = np.abs(F.codes)
-    C = np.abs(F.C)
-    return Factors(Phi + 0.01 * Phi.mean() + 1e-12, C + 0.01 * C.mean() + 1e-12)
+    return Factors(_raised(np.abs(F.codes)), _raised(np.abs(F.C)))
+
+
+def _raised(A: Array) -> Array:
+    """Return positive entries, a hundredth of their mean above those given."""
+    return A + 0.01 * A.mean() + 1e-12
 
 
 def _spread_rows(problem: Factored, rng: np.random.Generator) -> Factors:
@@ -404,17 +417,22 @@ def _spread_rows(problem: Factored, rng: np.random.Generator) -> Factors:
     middle = np.full(data.shape, data.neutral, data.dtype)
     rows = middle + data.newton_displacement(middle)
     least = data.row_values(rows)
-    chosen = [int(rng.integers(len(rows)))]
-    losses = [data.row_values(np.broadcast_to(rows[chosen[0]], data.shape))]
-    while len(chosen) < problem.rank:
-        excess = np.maximum(np.min(losses, axis=0) - least, 0)
+    n = len(rows)
+    chosen = [int(rng.integers(n))]
+    losses = []
+    while True:
+        row = rows[chosen[-1]]
+        losses.append(data.row_values(np.broadcast_to(row, data.shape)))
+        if len(chosen) == problem.rank:
+            break
+        closest = np.min(losses, axis=0)
+        excess = np.maximum(closest - least, 0)
+        share = np.full(n, 1 / n)
         if excess.sum() > 0:
             share = excess / excess.sum()
-        else:
-            share = np.full(len(rows), 1 / len(rows))
-        chosen.append(int(rng.choice(len(rows), p=share)))
-        losses.append(data.row_values(np.broadcast_to(rows[chosen[-1]], data.shape)))
-    codes = np.eye(problem.rank, dtype=data.dtype)[np.argmin(losses, axis=0)]
+        chosen.append(int(rng.choice(n, p=share)))
+    nearest = np.argmin(losses, axis=0)
+    codes = np.eye(problem.rank, dtype=data.dtype)[nearest]
     return Factors(codes, _feasible(problem.on_components, rows[chosen]))
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import clone
 
 from regfactor.core.factors import Factors
+from regfactor.core.linalg import positive_or_one
 from regfactor.core.loop import Solution
 from regfactor.core.params import Array, frozen, is_option, warn
 from regfactor.engine.blocks import BlockTable
@@ -89,7 +90,7 @@ def units_of(found: ColumnStatistics) -> Array:
     """Return the deviation of each column; of a column of two values, their distance."""
     size = np.maximum(np.abs(found.low), np.abs(found.high))
     size = np.where(np.isfinite(size) & (size > 0), size, 1.0)
-    count = np.where(found.count > 0, found.count, 1)
+    count = positive_or_one(found.count)
     deviation = np.sqrt(found.squares / count)
     with np.errstate(invalid="ignore"):
         deviation = np.where(found.two_valued, found.high - found.low, deviation)

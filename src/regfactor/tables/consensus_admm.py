@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from regfactor.core.linalg import spectral_norm, svd_above, thin_svd
+from regfactor.core.linalg import positive_or_one, spectral_norm, svd_above, thin_svd
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, UnsupportedProblem, frozen
 from regfactor.losses import Loss
@@ -161,7 +161,7 @@ class OverlappedTrace(Problem[TuckerPoint]):
             curvatures = np.where(observed, largest, 0.0)
             curvatures[moving] = G[moving] / residuals[moving]
             totals = curvatures.sum(axis=0)
-            step = G.sum(axis=0) / np.where(totals > 0, totals, 1.0)
+            step = G.sum(axis=0) / positive_or_one(totals)
             offset = offset - step
             if np.abs(step).max() <= OFFSET_TOL * size:
                 break

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.optimize
 from scipy.sparse.linalg import LinearOperator, minres
 
-from regfactor.core.linalg import top_eigenpairs
+from regfactor.core.linalg import positive_or_one, top_eigenpairs
 from regfactor.core.loop import Iterate
 from regfactor.core.params import Array, frozen
 from regfactor.problems.base import Problem
@@ -123,7 +123,7 @@ class NormalTable(Problem[NormalFactors]):
             total = float(squares.sum() / self.counts.sum())
             return np.full(self.X.shape[1], total if total > 0 else 1.0)
         variances = squares / counts
-        return np.where(variances > 0, variances, 1.0)
+        return positive_or_one(variances)
 
     def objective(self, model: NormalFactors) -> float:
         """Return the negative log likelihood."""

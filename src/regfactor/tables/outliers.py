@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from regfactor.core.linalg import positive_or_one
 from regfactor.core.params import Array, frozen
 from regfactor.fitting.fallback import fit_or_default
 from regfactor.tables.subspace import ConvexSubspace
@@ -99,4 +100,4 @@ def robust_scale(values: Array) -> Array:
     low, high = np.nanquantile(values, (0.25, 0.75), axis=0)
     scale = (high - low) / NORMAL_IQR
     scale = np.where(scale > 0, scale, np.nanstd(values, axis=0))
-    return np.where(scale > 0, scale, 1.0)
+    return positive_or_one(scale)

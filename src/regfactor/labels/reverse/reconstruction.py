@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import scipy.linalg
 
-from regfactor.core.linalg import solve_columns
+from regfactor.core.linalg import positive_or_one, solve_columns
 from regfactor.core.line_search import SUFFICIENT_DECREASE, backtrack, backtrack_each
 from regfactor.core.params import EPS, Array, frozen
 from regfactor.labels.reverse.problem import Reverse
@@ -255,7 +255,7 @@ class ColumnTask:
             return np.ones(B.shape[1])
         T = self.predictor(B)
         share = feasible_share(self.problem, T, T - self.D @ step)
-        return np.where(share > 0, share, 1.0)
+        return positive_or_one(share)
 
     def best_start(self, B: Array, mean: Array) -> Array:
         """Return for each column the best of B, the mean, and the solution of f(x) = t.

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.optimize import nnls
 
+from regfactor.core.linalg import positive_or_one
 from regfactor.core.params import Array, frozen
 from regfactor.fitting.conformal import conformal_quantile
 from regfactor.tables.auto_imputer.model import Predictions
@@ -93,7 +94,7 @@ class Average:
         shares = own * layout.scale[columns] + layout.center[columns]
         total = shares.sum(axis=1, keepdims=True)
         usual = layout.center[columns] / layout.center[columns].sum()
-        shares = np.where(total > 0, shares / np.where(total > 0, total, 1.0), usual)
+        shares = np.where(total > 0, shares / positive_or_one(total), usual)
         return (shares - layout.center[columns]) / layout.scale[columns]
 
 
