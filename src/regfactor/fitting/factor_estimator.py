@@ -222,9 +222,8 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, Transformer, Estimator)
 
     def _keep(self, chosen: Selection, prefix: str = "") -> None:
         """Set what a search tried, and the loss of the held-out entries with its error."""
-        values = np.array([trial.value for trial in chosen.trials])
-        losses = np.array([trial.loss for trial in chosen.trials])
-        errors = np.array([trial.error for trial in chosen.trials])
+        columns = np.array([[trial.value, trial.loss, trial.error] for trial in chosen.trials])
+        values, losses, errors = columns.T.copy()
         setattr(self, f"{chosen.of}_", values)
         setattr(self, f"{prefix}validation_loss_", losses)
         setattr(self, f"{prefix}validation_error_", errors)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ MAX_DEBIASED_RANK = 30
 PRIOR_STRENGTHS = 10.0 ** np.arange(-3, 0.75, 0.5)
 FIRST_PRIOR_PLACE = 4  # position among them at which the search begins: a tenth
 PRIOR = "prior"
+LOSS = attrgetter("loss")  # of a candidate
 
 
 @dataclass(frozen=True)
@@ -140,24 +142,26 @@ def select_alpha(
     points = {0: fitted.null}
     for place in search.places():
         alpha = float(alphas[place])
+        problem = fitted.at(alpha)
         if place > 0:
-            start = points[search.nearest(place)]
+            tried = np.array(sorted(points))
+            nearest = tried[np.abs(tried - place).argmin()]  # the larger strength of two
             limits = validation.limits(tol=COMPARED_FIT_TOL)
-            points[place] = solve_within(fitted.at(alpha), limits, start).point
+            points[place] = solve_within(problem, limits, points[nearest]).point
         point = points[place]
-        search.add(place, trials(fitted.at(alpha), held, point))
+        search.add(place, trials(problem, held, point))
         if flat and point.factors.rank == min(point.factors.shape):
             break
         if validation.is_over("alpha", len(search.trials)):
             break
-    chosen = search.choice(rule)
+    place = search.choice(rule)
+    chosen = search.trials[place]
     if isinstance(trials, _Refits):
         trials.warn_if_worse(chosen)
     found = None
     # refitted factors are cross-fitted where intervals are asked for
     if chosen.rank is None and problem.map.diagonal is not None:
-        point = points[search.place_of(chosen)]
-        found = _held_out(fitted.at(chosen.value), held, point, chosen)
+        found = _held_out(fitted.at(chosen.value), held, points[place], chosen)
     return Selection("alphas", search.ordered, chosen, found)
 
 
@@ -253,17 +257,18 @@ class StrengthSearch:
     """
 
     def __init__(self, n_strengths: int, min_gain: float = 0.0) -> None:
-        self.n_strengths = n_strengths
         self.min_gain = min_gain
         self.trials: dict[int, Trial] = {}
+        self.losses = np.full(n_strengths, np.inf)
 
     def places(self) -> Iterator[int]:
         """Yield the numbers of the strengths to try, given the trials that were added so far."""
         best = 0
-        last = self.n_strengths - 1
+        last = len(self.losses) - 1
         for place in [*range(0, last, COARSE_STEP), last]:
             yield place
-            if self._is_better(place, best):
+            least = self.losses[best]
+            if self.losses[place] < least - self.min_gain * abs(least):
                 best = place
                 continue
             patience = 1
@@ -273,45 +278,38 @@ class StrengthSearch:
                 break
         for _ in range(COARSE_STEP - 1):
             best = self.best
-            neighbors = [place for place in (best - 1, best + 1) if 0 <= place <= last]
-            for place in neighbors:
-                if place not in self.trials:
+            for place in (best - 1, best + 1):
+                if 0 <= place <= last and place not in self.trials:
                     yield place
 
     def add(self, place: int, trials: list[Trial]) -> None:
         """Keep the best candidate of a strength."""
-        self.trials[place] = min(trials, key=_loss)
-
-    def nearest(self, place: int) -> int:
-        """Return the number of the nearest strength that was tried, the larger one of two."""
-        return min(self.trials, key=lambda other: (abs(other - place), other))
+        best = min(trials, key=LOSS)
+        self.trials[place] = best
+        if np.isfinite(best.loss):
+            self.losses[place] = best.loss
 
     @property
     def best(self) -> int:
         """The number of the best strength, the largest of those that are as good."""
-        least = min(map(_loss, self.trials.values()))
-        allowed = least + TIE_SHARE * (self.trials[0].loss - least)
-        return min(place for place, trial in self.trials.items() if trial.loss <= allowed)
+        least = self.losses.min()
+        return self._first_within(least + TIE_SHARE * (self.losses[0] - least))
 
     @property
     def ordered(self) -> list[Trial]:
         """The candidates by falling strength."""
         return [self.trials[place] for place in sorted(self.trials)]
 
-    def place_of(self, chosen: Trial) -> int:
-        """Return the number of the strength of a candidate."""
-        return next(place for place, trial in self.trials.items() if trial is chosen)
-
-    def choice(self, rule: str) -> Trial:
+    def choice(self, rule: str) -> int:
         """Return the best, or the largest strength that is within a standard error of it."""
-        best = self.trials[self.best]
         if rule == "min":
-            return best
-        return next(t for t in self.ordered if t.loss <= best.loss + best.error)
+            return self.best
+        best = self.trials[self.best]
+        return self._first_within(best.loss + best.error)
 
-    def _is_better(self, place: int, best: int) -> bool:
-        least = self.trials[best].loss
-        return self.trials[place].loss < least - self.min_gain * abs(least)
+    def _first_within(self, loss: float) -> int:
+        """Return the number of the largest strength of at most a loss."""
+        return int(np.flatnonzero(self.losses <= loss)[0])
 
 
 class Search:
@@ -325,7 +323,7 @@ class Search:
 
     def ended(self, trials: list[Trial]) -> bool:
         """Keep the best candidate of one step; return whether the search is over."""
-        trial = min(trials, key=_loss)
+        trial = min(trials, key=LOSS)
         self.trials.append(trial)
         least = self.best
         if np.isfinite(least):
@@ -339,14 +337,10 @@ class Search:
 
     def choice(self, rule: str) -> Trial:
         """Return the best, or the first that is within a standard error of it."""
-        best = min(self.trials, key=_loss)
+        best = min(self.trials, key=LOSS)
         if rule == "min":
             return best
         return next(t for t in self.trials if t.loss <= best.loss + best.error)
-
-
-def _loss(trial: Trial) -> float:
-    return trial.loss
 
 
 def _penalized(problem: Convex, held: Data, point: FactorPoint) -> list[Trial]:
@@ -369,7 +363,7 @@ class _Refits:
 
     def warn_if_worse(self, chosen: Trial) -> None:
         """Warn if the penalized fit predicts held-out entries clearly better than the refit."""
-        plain = min(self.penalized, key=_loss)
+        plain = min(self.penalized, key=LOSS)
         if plain.loss >= chosen.loss - chosen.error:
             return
         kept = "column offsets alone, the best refit found"

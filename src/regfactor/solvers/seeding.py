@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy.sparse
 
-from regfactor.core.linalg import is_sparse, positive_or_one
+from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array
 from regfactor.problems.clusters import FREE, Clustering, ClusterPoint, Clusters, row_blocks
 from regfactor.problems.kernel_clusters import KernelClusters
@@ -116,7 +116,7 @@ def known_means(problem: Clusters, random: np.random.RandomState) -> Array:
             masses += np.bincount(codes, w[some], minlength=k)
     if not masses.any():
         return spread_rows(problem, random)
-    centers = sums / positive_or_one(masses)[:, None]
+    centers = sums / np.where(masses > 0, masses, 1)[:, None]
     known = masses > 0
     if known.all():
         return centers
