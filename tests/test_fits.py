@@ -196,9 +196,34 @@ def fit_of_a_series():
     return lambda: model.fit(X).forecast(5)
 
 
+def default_fit_of_a_table():
+    X = normal(50, 20)
+    X[::5, ::3] = np.nan
+    return lambda: ConvexSubspace().fit(X)
+
+
+def default_fit_of_a_series():
+    X = normal(80, 3).cumsum(axis=0)
+    return lambda: RegularizedARMA().fit(X).forecast(5)
+
+
+def probabilities_of_classes():
+    fit = fit_of_classes()
+    X = normal(10, 5)
+    return lambda: fit().predict_proba(X)
+
+
 @pytest.mark.parametrize(
     ("prepare", "n_files", "n_functions"),
-    [(fit_of_a_table, 22, 150), (fit_of_classes, 15, 90), (fit_of_a_series, 20, 140)],
+    [
+        (fit_of_a_table, 22, 150),
+        (fit_of_classes, 15, 90),
+        (fit_of_a_series, 20, 140),
+        # with what defaults choose by held-out entries, by evidence, and by held-out labels
+        (default_fit_of_a_table, 24, 202),
+        (default_fit_of_a_series, 25, 156),
+        (probabilities_of_classes, 18, 106),
+    ],
 )
 def test_a_fit_enters_few_files_and_functions(prepare, n_files, n_functions):
     """A reader who steps through a warm fit meets no more than these."""
