@@ -50,10 +50,14 @@ def process(*args, cwd=None):
 
 
 def refused(done, *words):
-    """Assert that a command ended with one clear sentence, exit code 2 and no traceback."""
+    """Assert that a command ended with one clear sentence, exit code 2 and no traceback.
+
+    To a pipe, what was read of the file is reported in the standard error, before that sentence.
+    """
     assert done.code == 2, done
-    lines = [line for line in done.err.splitlines() if not line.startswith("note: ")]
-    assert len(lines) == 1 and lines[0].startswith("regfactor: "), done.err
+    lines = done.err.splitlines()
+    assert lines[-1].startswith("regfactor: "), done.err
+    assert sum(line.startswith("regfactor: ") for line in lines) == 1, done.err
     assert "Traceback" not in done.err + done.out
     for word in words:
         assert word in done.err, done.err

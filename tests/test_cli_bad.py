@@ -370,7 +370,7 @@ def test_a_user_stops_a_run(tmp_path, how):
     run = subprocess.Popen(
         words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    while "ignored" not in run.stdout.readline():  # it has begun, and will take some seconds more
+    while "ignored" not in run.stderr.readline():  # it has begun, and will take some seconds more
         assert run.poll() is None
     time.sleep(1)
     run.send_signal(getattr(signal, how))

@@ -36,6 +36,7 @@ def tables(draw):
     words = rng.choice(["red", "dark blue", "grün", "a;b", "c,d", 'say "x"'], size=N_ROWS)
     missing = rng.random((N_ROWS, 3)) < 0.15
     missing[:4] = False
+    missing[-1, 0] = False  # blank rows at the end are no rows of the table
 
     def spelled(value):
         other = "." if decimal == "," else ","
@@ -123,3 +124,12 @@ def test_new_rows_that_decide_nothing_are_read_as_those_of_the_fit(tmp_path):
     (tmp_path / "new.csv").write_text("x;y\n26.741;1\n12.001;2\n")
     with pytest.raises(BadInput, match="--thousands"):
         understand(read(tmp_path / "new.csv"))
+
+
+def test_the_cells_of_a_column_are_read_once(tmp_path):
+    """Or else writing n filled cells takes n times as long as reading the column."""
+    path = tmp_path / "t.csv"
+    path.write_text("x,word\n1.5,red\n,blue\n", encoding="utf-8")
+    table = understand(read(path)).table
+    for name in ("x", "word"):
+        assert table.strings(name) is table.strings(name)

@@ -160,6 +160,14 @@ class Table:
 
     def strings(self, name: str) -> Array | None:
         """Return the cells of a column of text, stripped; None for one that holds other things."""
+        return self._strings[name]
+
+    @cached_property
+    def _strings(self) -> dict[str, Array | None]:
+        """The cells of all columns of text: read once, asked for once per cell that is written."""
+        return {name: self._stripped_column(name) for name in self.names}
+
+    def _stripped_column(self, name: str) -> Array | None:
         series = self.raw[name]
         if not self.text and not holds_strings(series):
             return None
