@@ -17,6 +17,7 @@ import scipy.sparse
 from regfactor.core.blas import one_thread
 from regfactor.core.linalg import is_sparse, summed
 from regfactor.core.params import Array, frozen, install_hint, optional
+from regfactor.engine.threads import count_threads
 
 BLOCK_NUMBERS = 4_000_000  # numbers of a block that a table without blocks of its own is cut into
 FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
@@ -162,7 +163,8 @@ class BlockTable:
             Rows of a block, where the source has none of its own. By default blocks have four
             million numbers.
         n_jobs : int, optional
-            Threads that work on blocks at once; results are the same for any number.
+            Threads that work on blocks at once, -1 for all processors; results are the same for any
+            number. Estimators with `n_jobs` set it too.
 
         Returns
         -------
@@ -170,11 +172,8 @@ class BlockTable:
         """
         if rows is not None and rows < 1:
             raise ValueError(f"rows must be a whole number >= 1 or None, got {rows!r}.")
-        executor: Executor = InTurn()
-        if n_jobs is not None and n_jobs != 1:
-            if n_jobs < 1:
-                raise ValueError(f"n_jobs must be a whole number >= 1 or None, got {n_jobs!r}.")
-            executor = Threads(n_jobs)
+        if n_jobs is not None and n_jobs < 1 and n_jobs != -1:
+            raise ValueError(f"n_jobs must be a whole number >= 1, -1 or None, got {n_jobs!r}.")
         pieces = source if isinstance(source, list | tuple) else [source]
         blocks: list[RowBlock] = []
         widths = set()
@@ -192,7 +191,7 @@ class BlockTable:
                 f"The blocks of a table need rows, and one number of columns; they have {n_rows} "
                 f"rows and {sorted(widths)} columns."
             )
-        return BlockTable(tuple(blocks), widths.pop(), names, executor)
+        return BlockTable(tuple(blocks), widths.pop(), names).threaded(n_jobs)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -202,6 +201,13 @@ class BlockTable:
     def reduce(self, function: Callable[..., Any], *shared: Any) -> Any:
         """Return the sum over blocks of function(block, *shared), added in their order."""
         return self.executor.total(function, self.blocks, shared)
+
+    def threaded(self, n_jobs: int | None) -> BlockTable:
+        """Return the table with so many threads, where its blocks are else taken in turn."""
+        n_threads = count_threads(n_jobs)
+        if n_threads == 1 or not isinstance(self.executor, InTurn):
+            return self
+        return replace(self, executor=Threads(n_threads))
 
     def weighted(self, weights: Array) -> BlockTable:
         """Return the same table with weights of rows."""

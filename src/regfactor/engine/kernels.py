@@ -16,6 +16,7 @@ import scipy.sparse
 
 from regfactor.core.linalg import gram, solve_columns
 from regfactor.core.params import Array, frozen
+from regfactor.engine.threads import over_rows
 
 GATHERED_ELEMENTS = 2_000_000  # numbers of gathered factors that numpy holds at once
 
@@ -112,9 +113,13 @@ def predict_entries(table: SparseRows, codes: Array, components: Array) -> Array
     if KERNELS.module is None:
         return predict_entries_numpy(table, codes, components)
     out = np.empty(len(table.columns), dtype)
-    KERNELS.module.entries(
-        0, len(table), table.indptr, table.columns, _padded(codes), _padded(components), out
-    )
+    left = _padded(codes)
+    right = _padded(components)
+
+    def loop(first: int, last: int) -> None:
+        KERNELS.module.entries(first, last, table.indptr, table.columns, left, right, out)
+
+    over_rows(table.indptr, loop)
     return out
 
 
@@ -172,17 +177,23 @@ def solve_rows(
         return solve_rows_numpy(table, weights, D, ridge, right)
     held = _padded(D)
     solved = np.empty((len(table), held.shape[1]), dtype)
-    failed = KERNELS.module.solve_rows(
-        0,
-        len(table),
-        table.indptr,
-        table.columns,
-        weights,
-        held,
-        ridge,
-        _padded(right),
-        solved,
-    )
+    sides = _padded(right)
+
+    def loop(first: int, last: int) -> int:
+        failed: int = KERNELS.module.solve_rows(
+            first,
+            last,
+            table.indptr,
+            table.columns,
+            weights,
+            held,
+            ridge,
+            sides,
+            solved,
+        )
+        return failed
+
+    failed = sum(over_rows(table.indptr, loop))
     out = solved[:, :rank]
     if failed:
         # matrices that rounding made indefinite: numpy's solver factorizes them without symmetry

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.loop import Clock, Limits, Record, Solution, relative
 from regfactor.core.params import warn
+from regfactor.engine.threads import threads
 from regfactor.fitting.certificate import Certificate, no_certificate
 from regfactor.fitting.parameters import check_parameters
 from regfactor.problems.base import Problem
@@ -75,6 +76,7 @@ class Estimator(BaseEstimator, abc.ABC):
     verbose: int = 0
     random_state: Any = None
     callback: Any = None
+    n_jobs: int | None = None
 
     def _fit(self, *data: Any, **more: Any) -> Self:
         """Fit to data; a failure at any step leaves the estimator as it was."""
@@ -93,7 +95,8 @@ class Estimator(BaseEstimator, abc.ABC):
             except (TypeError, ValueError):
                 _refuse_annotated(*data)
                 raise
-            with self._context(inputs):
+            at_once = nullcontext() if self.n_jobs is None else threads(self.n_jobs)
+            with at_once, self._context(inputs):
                 problem = self._state(inputs)
                 problem.check()
                 choice = self._choose(problem, inputs, run)

@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.utils._param_validation import (
     Interval,
     InvalidParameterError,
+    Options,
     StrOptions,
     _Booleans,
     _InstancesOf,
@@ -61,6 +62,7 @@ RUN_CONSTRAINTS: dict[str, list[Any]] = {
     "verbose": ["verbose"],
     "random_state": ["random_state"],
     "callback": [callable, None],
+    "n_jobs": [COUNT, Options(Integral, {-1}), None],
 }
 
 

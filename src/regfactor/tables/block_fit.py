@@ -48,6 +48,7 @@ def read_blocks(
 ) -> BlockInputs:
     """Return the problem of a table of blocks, after one pass over it."""
     _check_parameters(model, entry_weight)
+    table = table.threaded(model.n_jobs)
     total = float(table.shape[0])
     weights = row_weights(np.empty((table.shape[0], 0)), sample_weight)
     if weights is not None:

@@ -84,6 +84,9 @@ class FactorModel(CompletionIntervals):
         Seed of random starts, and of the start of a local fit with hard or shared codes.
     callback : callable, optional
         Called with every `Iterate`; the run ends when it returns something true.
+    n_jobs : int, optional
+        Threads that solve the rows of a table with missing entries at once; -1 for all processors.
+        Results are the same for any number.
 
     Attributes
     ----------
@@ -172,6 +175,7 @@ class FactorModel(CompletionIntervals):
         verbose: int = 0,
         random_state: Any = None,
         callback: Any = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.loss = loss
         self.gauge = gauge
@@ -193,6 +197,7 @@ class FactorModel(CompletionIntervals):
         self.verbose = verbose
         self.random_state = random_state
         self.callback = callback
+        self.n_jobs = n_jobs
 
     def fit(
         self,

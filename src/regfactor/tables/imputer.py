@@ -32,7 +32,7 @@ class SubspaceImputer(ConvexSubspace):
     debias : bool or "prior", default="prior"
         How entries are filled once the subspace is found.
     fit_intercept, scale, max_rank, bounds, row_effects, rule, sparse_zeros, max_iter, tol,
-    time_limit, verbose, random_state, callback
+    time_limit, verbose, random_state, callback, n_jobs
         As in `ConvexSubspace`, which describes all of them.
 
     See Also
@@ -69,6 +69,7 @@ class SubspaceImputer(ConvexSubspace):
     verbose: int = 0
     random_state: Any = None
     callback: Any = None
+    n_jobs: int | None = None
 
     @property
     def partial_fit(self) -> Any:

@@ -66,6 +66,9 @@ class RobustSubspace(CompletionIntervals):
         Unused by the certified solvers, which have no random start.
     callback : callable, optional
         Called with every `Iterate`; the run ends when it returns something true.
+    n_jobs : int, optional
+        Threads that solve the rows of a table with missing entries at once; -1 for all processors.
+        Results are the same for any number.
 
     Attributes
     ----------
@@ -113,6 +116,7 @@ class RobustSubspace(CompletionIntervals):
     verbose: int = 0
     random_state: Any = None
     callback: Any = None
+    n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to a table; NaN marks a missing entry.

@@ -93,6 +93,9 @@ class ConvexSubspace(CompletionDraws):
         is searched; the optimum does not depend on the latter.
     callback : callable, optional
         Called with every `Iterate`; the run ends when it returns something true.
+    n_jobs : int, optional
+        Threads that solve the rows of a table with missing entries, or work on the blocks of a
+        `BlockTable`, at once; -1 for all processors. Results are the same for any number.
 
     Attributes
     ----------
@@ -183,6 +186,7 @@ class ConvexSubspace(CompletionDraws):
     verbose: int = 0
     random_state: Any = None
     callback: Any = None
+    n_jobs: int | None = None
 
     def fit(
         self,
