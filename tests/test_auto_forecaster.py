@@ -647,3 +647,15 @@ def test_spikes_and_periods_in_any_unit(scale):
     found = limits(AutoForecaster().fit(spike).forecast(4, level=0.9)) / scale
     assert np.all(np.isfinite(found))
     assert np.all(np.abs(found[0]) < 0.2)
+
+
+@pytest.mark.parametrize("log", [False, "auto"])
+def test_one_jump_at_the_end_of_a_quiet_series_does_not_explode(log):
+    rng = np.random.default_rng(0)
+    X = 3 + 0.1 * rng.normal(size=50)
+    X[-1] = 100
+    model = AutoForecaster(log=log).fit(X)
+    ahead = model.forecast(12, level=0.9)
+    assert np.all((ahead.mean > 0) & (ahead.mean < 150))
+    if not log:
+        assert np.all(ahead.upper < 2000)

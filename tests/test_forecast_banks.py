@@ -33,7 +33,7 @@ from regfactor.series.smoothing_bank import (
 from regfactor.series.smoothing_filter import SmoothingFilter
 from regfactor.series.smoothing_members import Gains, all_gains, few_gains, gap_gains
 from regfactor.series.volatility import local_variances
-from regfactor.series.weights import without_explosive
+from regfactor.series.weights import is_explosive, without
 
 NO_UNITS = Units(np.zeros(1), np.ones(1))
 
@@ -1092,7 +1092,7 @@ def test_members_that_explode_have_no_weight():
 
     fit = BankFit("", "", np.zeros(3), np.zeros((1, 3, 2)), np.ones((1, 3, 2)), None, State())
     weights = np.array([[0.2, 0.5], [0.6, 0.25], [0.2, 0.25]])[None]
-    found = without_explosive(weights, fit)
+    found = without(is_explosive(fit), weights)
     np.testing.assert_allclose(found[0, :, 0], [0.5, 0, 0.5])
     np.testing.assert_allclose(found[0, :, 1], weights[0, :, 1])  # where all do
 

@@ -26,6 +26,7 @@ from regfactor.series.weights import temperature
 
 MAX_RESPONSE = 1e3
 MAX_SENSITIVITY = 1e6  # of a forecast to a coefficient, in units
+MAX_UNKNOWN = 100.0  # variance by coefficients, in that by innovations; beyond, a jump misleads
 MAX_ELEMENTS = 5_000_000  # of the matrices that are factorized at once
 
 
@@ -432,7 +433,9 @@ class AutoregressionState(BankState):
             by_coefficients.append(self._coefficient_growth(model, path, regressors))
         means = np.concatenate(paths, axis=1).transpose(1, 2, 0)
         unknown = np.concatenate(by_coefficients, axis=1).transpose(1, 2, 0)
-        variances = (self._growth(horizon) + unknown) * self.variances[:, None, :]
+        growth = self._growth(horizon)
+        unknown = np.minimum(unknown, MAX_UNKNOWN * growth)
+        variances = (growth + unknown) * self.variances[:, None, :]
         return MemberPaths(
             self.units.restored(means),
             np.square(self.units.scale) * variances,
@@ -446,7 +449,8 @@ class AutoregressionState(BankState):
             regressors = self._regressors(model, horizon, inputs, average)
             path = self._path(model, regressors)
             found.append(self._coefficient_growth(model, path, regressors))
-        return np.asarray(np.concatenate(found, axis=1).transpose(1, 2, 0))
+        unknown = np.concatenate(found, axis=1).transpose(1, 2, 0)
+        return np.minimum(unknown, MAX_UNKNOWN * self._growth(horizon))
 
     def _coefficient_growth(self, model: LagModel, path: Array, regressors: Array) -> Array:
         """Return error variances by coefficients; zero for many series, whose errors are pooled."""

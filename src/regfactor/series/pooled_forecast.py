@@ -20,8 +20,9 @@ from regfactor.series.volatility import local_variances
 from regfactor.series.weights import (
     PastErrors,
     bank_shares,
+    is_explosive,
     member_weights,
-    without_explosive,
+    without,
 )
 
 MIN_CALIBRATION_ORIGINS = 3
@@ -104,8 +105,10 @@ class PooledForecast:
         origins = table.origins
         units = mean_change(table.values)
         truth = origins.following(table.judged)
+        excluded = [is_explosive(fit) for fit in fits]
         weights = [
-            without_explosive(member_weights(fit, truth, origins, units), fit) for fit in fits
+            without(explosive, member_weights(fit, truth, origins, units))
+            for explosive, fit in zip(excluded, fits, strict=True)
         ]
         banks = [
             WeightedBank(fit.name, fit.assumes, fit.state, own[-1], fit.variances[-1])
@@ -120,6 +123,7 @@ class PooledForecast:
             axis=1,
         )
         shares = bank_shares(paths, truth, origins, units)
+        shares = without(np.stack([explosive.all(axis=0) for explosive in excluded]), shares)
         n_series = table.n_series
         pooled = PooledForecast(
             banks,

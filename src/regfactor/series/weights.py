@@ -84,19 +84,27 @@ def member_weights(fit: BankFit, truth: Array, origins: RollingOrigins, units: A
     return np.asarray(softmax(scores, axis=1))
 
 
-def without_explosive(weights: Array, fit: BankFit) -> Array:
-    """Return weights without those of members whose forecasts explode, where others have any.
+def is_explosive(fit: BankFit) -> Array:
+    """Return which members have forecasts that explode, of shape (n_members, n_series).
 
     The effect of an innovation on a series with a slope of its own is linear in the steps.
-
-    Parameters
-    ----------
-    weights : array of shape (n_origins, n_members, n_series)
     """
     responses = np.abs(fit.state.responses(RESPONSE_STEPS))
     largest = MAX_GROWTH * np.arange(1, RESPONSE_STEPS + 1)
-    explosive = np.any(responses > largest[:, None], axis=1)
-    kept = np.where(explosive, 0, weights)
+    return np.asarray(np.any(responses > largest[:, None], axis=1))
+
+
+def without(excluded: Array, weights: Array) -> Array:
+    """Return weights that sum to one along the second axis, zero where excluded.
+
+    They are those given where all are excluded.
+
+    Parameters
+    ----------
+    excluded : array of bool of shape (n_members, n_series)
+    weights : array of shape (n_origins, n_members, n_series)
+    """
+    kept = np.where(excluded, 0, weights)
     total = kept.sum(axis=1, keepdims=True)
     return np.asarray(np.where(total > 0, kept / np.where(total > 0, total, 1), weights))
 
