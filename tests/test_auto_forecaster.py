@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 
 import regfactor
-from regfactor import AutoForecaster
+from regfactor import AutoForecaster, RegularizedARMA
 from regfactor.series.autoregression_bank import AutoregressionBank
 from regfactor.series.bank import SeriesTable
 from regfactor.series.gap_filling import gap_lengths
@@ -659,3 +659,11 @@ def test_one_jump_at_the_end_of_a_quiet_series_does_not_explode(log):
     assert np.all((ahead.mean > 0) & (ahead.mean < 150))
     if not log:
         assert np.all(ahead.upper < 2000)
+
+
+def test_series_of_one_name_are_refused():
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 3)), columns=["a", "b", "a"])
+    with pytest.raises(ValueError, match="several columns named 'a'; give each"):
+        AutoForecaster().fit(X)
+    with pytest.raises(ValueError, match="several columns named 'a'"):
+        RegularizedARMA(p=1).fit(X)

@@ -96,6 +96,11 @@ def as_series(estimator: Any, X: Any, reset: bool) -> Array:
 
 def _from_pandas(X: Any) -> SeriesRows:
     """Read a wide frame; a column of dates holds the times where rows are only counted."""
+    repeated = X.columns[X.columns.duplicated()]
+    if len(repeated):
+        raise ValueError(
+            f"X has several columns named {repeated[0]!r}; give each series a name of its own."
+        )
     dated = [name for name, kind in X.dtypes.items() if _is_date_type(kind)]
     if not dated:
         return SeriesRows(X, Times("pandas", list(X.columns), X.index, len(X)))
