@@ -13,12 +13,10 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.factors import FactorPoint, Factors
-from regfactor.core.linalg import is_sparse
 from regfactor.core.loop import Limits, Solution, Status
 from regfactor.core.params import Array, UnsupportedProblem, choose, is_option, warn
 from regfactor.fitting.base import Choice, Estimator, Run, Transformer
 from regfactor.fitting.calibrated_entries import EntryCalibration
-from regfactor.fitting.columns import Number
 from regfactor.fitting.dispersion import with_thetas
 from regfactor.fitting.inputs import (
     ColumnUnits,
@@ -40,7 +38,9 @@ from regfactor.fitting.known import (
     CovariateCodes,
     Known,
     RowsToScore,
+    limits_of_mixed,
     read_limits,
+    require_limited,
     with_exact_limits,
     with_limits,
     with_unit_limits,
@@ -48,11 +48,8 @@ from regfactor.fitting.known import (
 from regfactor.fitting.leverage import HeldOutEntries
 from regfactor.fitting.noise import (
     NOISE,
-    gradient_size,
     is_robust,
-    noise_deviation,
-    noise_huber,
-    noise_strength,
+    noise_of,
     within_reach,
 )
 from regfactor.fitting.parameters import AUTO, POSITIVE, RUN_CONSTRAINTS
@@ -67,7 +64,7 @@ from regfactor.fitting.selection import (
     select_alpha,
     select_prior,
 )
-from regfactor.losses import LOSSES, Censored, Loss, Squared, as_loss, by_columns
+from regfactor.losses import LOSSES, Loss, Squared, as_loss, by_columns
 from regfactor.penalties import Gauge, Penalty, TraceModulo
 from regfactor.problems import Convex, Data, Design, Factored
 from regfactor.problems.block_squares import BlockSquares
@@ -295,7 +292,8 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         self._covariates = None
         covariates = None
         if known.covariates is not None:
-            self._covariates = self._read_covariates(known, table)
+            offsets = getattr(self, "fit_intercept", False)
+            self._covariates = CovariateCodes.of(known.covariates, table, offsets)
             covariates = self._covariates.encode(known.covariates, table.shape[0])
         if isinstance(self.alpha, str) and self.alpha == NOISE:
             loss = self._noise_loss(table, loss, rows)
@@ -318,19 +316,12 @@ class FactorEstimator(FactorTransformer, abc.ABC):
 
         A Huber loss that was given by its name alone changes at twice the noise.
         """
-        parts = [part for _, part in loss.parts(table.shape[1])]
-        if not all(part.of_residual for part in parts):
-            raise ValueError(
-                "alpha='noise' needs a loss of the residual, such as 'squared' or 'huber', in "
-                f"every column, got {loss}: use alpha='auto', or give a number."
-            )
-        self._noise = noise_deviation(table, rows, getattr(self, "fit_intercept", False))
-        if is_option(self.loss, "huber"):
-            loss = noise_huber(self._noise)
-            parts = [loss]
-        largest = max(gradient_size(part, self._noise) for part in parts)
-        self._noise_alpha = noise_strength(table, largest, rows) or 1.0
-        return loss
+        by_name = is_option(self.loss, "huber")
+        offsets = getattr(self, "fit_intercept", False)
+        found = noise_of(table, loss, rows, by_name, offsets)
+        self._noise = found.deviation
+        self._noise_alpha = found.strength
+        return found.loss
 
     def _with_limits(
         self,
@@ -347,32 +338,9 @@ class FactorEstimator(FactorTransformer, abc.ABC):
             is_number = np.ones(table.shape[1], bool)
             limits = read_limits(table, known, named, is_number)
         else:
-            limits = self._limits_of_mixed(table, known, self._schema)
+            assert self._column_units is not None
+            limits = limits_of_mixed(table, known, self._schema, self._column_units)
         return with_exact_limits(table, limits)
-
-    def _limits_of_mixed(self, table: Array, known: Known, schema: Schema) -> Array:
-        """Return limits of the encoded columns of a frame, in their units."""
-        assert self._column_units is not None
-        originals = [codec.name for codec in schema.codecs]
-        is_number = np.array([isinstance(codec, Number) for codec in schema.codecs])
-        first = np.array([span.start for span in schema.spans])
-        values = self._column_units.values(table)[:, first]
-        found = read_limits(values, known, originals, is_number)
-        limits = np.tile(np.array([-np.inf, np.inf])[:, None, None], (1, *table.shape))
-        numbers = first[is_number]
-        units = self._column_units
-        center = units.center[numbers]
-        limits[:, :, numbers] = (found[:, :, is_number] - center) / units.unit[numbers]
-        return limits
-
-    def _read_covariates(self, known: Known, table: Any) -> CovariateCodes:
-        if is_sparse(table):
-            raise ValueError(
-                "covariates are for dense tables: give X as an array or a frame with NaN where an "
-                "entry is missing.",
-            )
-        with_intercept = getattr(self, "fit_intercept", False)
-        return CovariateCodes.of(known.covariates, table.shape[0], with_intercept)
 
     def _new_rows(self, X: Any) -> Any:
         """Return new rows as numbers in the units of the problem."""
@@ -390,7 +358,7 @@ class FactorEstimator(FactorTransformer, abc.ABC):
             if limits is not None:
                 limits = limits / self._column_units.unit
         if limits is not None:
-            self._require_limited(limits, names)
+            require_limited(limits, names, self._loss_parts)
         return RowsToScore(table, limits, self._offset(known.covariates, table))
 
     def _offset(self, covariates: Any, table: Any) -> Array:
@@ -402,20 +370,6 @@ class FactorEstimator(FactorTransformer, abc.ABC):
             return offset
         D = self._covariates.encode(covariates, table.shape[0])
         return np.asarray(offset + D @ self._slopes, table.dtype)
-
-    def _require_limited(self, limits: Array, names: list[Any] | None) -> None:
-        """Raise for limits in columns that had none in fit, whose noise is not known."""
-        takes = np.zeros(limits.shape[2], bool)
-        for at, part in self._loss_parts:
-            takes[at] = isinstance(part, Censored)
-        bounded = np.isfinite(limits).any(axis=(0, 1)) & ~takes
-        if bounded.any():
-            j = int(bounded.argmax())
-            name = j if names is None else names[j]
-            raise ValueError(
-                f"Column {name!r} has limits here and had none in fit: fit with lower or upper "
-                "limits in it, or with loss=Censored(scale=...).",
-            )
 
     def _context(self, inputs: TableInputs) -> AbstractContextManager[Any]:
         return naming_columns_in_errors(inputs.names)

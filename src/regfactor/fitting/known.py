@@ -9,9 +9,11 @@ import numpy as np
 from sklearn.utils.validation import _num_samples
 
 from regfactor.core.linalg import is_sparse
-from regfactor.core.params import Array, frozen, is_option
-from regfactor.fitting.columns import Kind, as_table
+from regfactor.core.params import SMALLEST_NORMAL, Array, frozen, is_option
+from regfactor.fitting.columns import Kind, Number, as_table
+from regfactor.fitting.inputs import ColumnUnits
 from regfactor.fitting.noise import noise_deviation
+from regfactor.fitting.schema import Schema
 from regfactor.losses import Censored, Huber, Loss, Squared, Stacked
 
 NUMBERS = (Kind.NUMBER, Kind.BOOLEAN, Kind.EMPTY)
@@ -120,6 +122,41 @@ def _side(
     return out
 
 
+def limits_of_mixed(table: Array, known: Known, schema: Schema, units: ColumnUnits) -> Array:
+    """Return limits of the encoded columns of a frame, in their units."""
+    originals = [codec.name for codec in schema.codecs]
+    is_number = np.array([isinstance(codec, Number) for codec in schema.codecs])
+    first = np.array([span.start for span in schema.spans])
+    values = units.values(table)[:, first]
+    found = read_limits(values, known, originals, is_number)
+    limits = np.empty((2, *table.shape))
+    limits[0] = -np.inf
+    limits[1] = np.inf
+    numbers = first[is_number]
+    center = units.center[numbers]
+    limits[:, :, numbers] = (found[:, :, is_number] - center) / units.unit[numbers]
+    return limits
+
+
+def require_limited(
+    limits: Array,
+    names: list[Any] | None,
+    loss_parts: list[tuple[Any, Loss]],
+) -> None:
+    """Raise for limits in columns that had none in fit, whose noise is not known."""
+    takes = np.zeros(limits.shape[2], bool)
+    for at, part in loss_parts:
+        takes[at] = isinstance(part, Censored)
+    bounded = np.isfinite(limits).any(axis=(0, 1)) & ~takes
+    if bounded.any():
+        j = int(bounded.argmax())
+        name = j if names is None else names[j]
+        raise ValueError(
+            f"Column {name!r} has limits here and had none in fit: fit with lower or upper "
+            "limits in it, or with loss=Censored(scale=...).",
+        )
+
+
 def with_exact_limits(table: Array, limits: Array) -> tuple[Array, Array]:
     """Return a table with the entries whose two limits agree, and the limits of the others."""
     exact = limits[0] == limits[1]
@@ -207,8 +244,14 @@ class CovariateCodes:
     unit: Array
 
     @staticmethod
-    def of(covariates: Any, n: int, with_intercept: bool) -> CovariateCodes:
-        """Read the levels and the units of covariates; raise if they depend on each other."""
+    def of(covariates: Any, X: Any, with_intercept: bool) -> CovariateCodes:
+        """Read the levels and units of covariates of X; raise if they depend on each other."""
+        if is_sparse(X):
+            raise ValueError(
+                "covariates are for dense tables: give X as an array or a frame with NaN where an "
+                "entry is missing.",
+            )
+        n = X.shape[0]
         table = as_table(covariates)
         levels: list[tuple[Any, ...] | None] = []
         features = []
@@ -225,14 +268,17 @@ class CovariateCodes:
         plain = CovariateCodes(table.names, levels, features, np.zeros(width), np.ones(width))
         D = plain.encode(covariates, n)
         unit = D.std(axis=0)
-        center = D.mean(axis=0) if with_intercept else np.zeros(width)
-        constant = unit <= RANK_TOL * np.abs(D).max(axis=0, initial=0)
+        center = np.zeros(width)
+        if with_intercept:
+            center = D.mean(axis=0)
+        size = np.abs(D).max(axis=0, initial=0)
+        constant = unit <= RANK_TOL * size
         if with_intercept and constant.any():
             name = features[int(constant.argmax())]
             raise ValueError(
                 f"Covariate {name!r} is constant, which the intercept is already: leave it out."
             )
-        unit = np.where(constant, np.maximum(np.abs(D).max(axis=0, initial=0), 1e-300), unit)
+        unit = np.where(constant, np.maximum(size, SMALLEST_NORMAL), unit)
         found = replace(plain, center=center, unit=unit)
         _require_independent(found.encode(covariates, n), features)
         return found

@@ -218,6 +218,41 @@ def gradient_size(loss: Loss, noise: float) -> float:
     return float(np.abs(loss.gradient(np.array(noise), np.array(0.0))))
 
 
+@frozen
+class NoiseLoss:
+    """The deviation of the noise of a table, the strength that it calls for, and the loss."""
+
+    deviation: float
+    strength: float
+    loss: Loss
+
+
+def noise_of(
+    table: Any,
+    loss: Loss,
+    rows: Array | None,
+    is_huber: bool,
+    offsets: bool,
+) -> NoiseLoss:
+    """Return the noise of a table under a loss of the residual.
+
+    A Huber loss that was given by its name alone, `is_huber`, changes at twice the noise.
+    """
+    parts = [part for _, part in loss.parts(table.shape[1])]
+    if not all(part.of_residual for part in parts):
+        raise ValueError(
+            "alpha='noise' needs a loss of the residual, such as 'squared' or 'huber', in "
+            f"every column, got {loss}: use alpha='auto', or give a number."
+        )
+    deviation = noise_deviation(table, rows, offsets)
+    if is_huber:
+        loss = noise_huber(deviation)
+        parts = [loss]
+    largest = max(gradient_size(part, deviation) for part in parts)
+    strength = noise_strength(table, largest, rows) or 1.0
+    return NoiseLoss(deviation, strength, loss)
+
+
 def is_robust(loss: Loss) -> bool:
     """Return whether the influence of an entry under a loss is bounded."""
     return loss.of_residual and not isinstance(loss, Squared)
