@@ -58,7 +58,7 @@ def _dense(arrays: dict[str, Array], name: str) -> tuple[Any, tuple[str, ...]]:
 
 
 def _sparse(content: bytes, absent: str | None, name: str) -> tuple[Any, tuple[str, ...]]:
-    """Return a sparse matrix as a table; the user says what entries that are not stored are."""
+    """Return a sparse matrix as a table; the user states what entries that are not stored are."""
     sparse = importlib.import_module("scipy.sparse")
     try:
         X = sparse.load_npz(io.BytesIO(content))

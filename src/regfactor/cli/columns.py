@@ -205,7 +205,7 @@ class Understood:
 
 
 class Wishes(NamedTuple):
-    """What the user said of columns."""
+    """Options of the user for columns."""
 
     target: str | None = None
     text: tuple[str, ...] = ()
@@ -216,7 +216,7 @@ class Wishes(NamedTuple):
 
 
 def understand(table: Table, wishes: Wishes | None = None) -> Understood:
-    """Return a table with every column typed by what it holds and by what the user said of it."""
+    """Return a table with every column typed by its cells and by the options of the user."""
     wishes = wishes or Wishes()
     for name in (*wishes.text, *wishes.ignore, *wishes.use):
         table.place(name)
@@ -436,7 +436,7 @@ def _kind(
 
 
 def _only_marks(cells: Any, wanted: bool) -> bool:
-    """Whether a column marks some rows, and says nothing of the others."""
+    """Whether a column marks some rows, and is empty in the others."""
     return not wanted and bool(cells.isna().any()) and cells.nunique() == 1
 
 

@@ -123,7 +123,7 @@ def _finish_whole(job: Job, seen: Understood, found: TableOutliers) -> None:
     filled = Filled(seen.data, seen.missing, found, found.expected)
     _print(job, filled)
     job.console.say(WHOLE)
-    looked = "There are too few numbers to tell outliers by."
+    looked = "There are too few numbers to find outliers by."
     if found.judged:
         looked = (
             f"Cells of {count(len(found.judged), 'column')} of numbers were compared with a robust "
@@ -174,7 +174,7 @@ class CellLimits:
 
     @staticmethod
     def of(model: AutoImputer, X: Any, level: float) -> CellLimits:
-        """Return what a fitted model says of the cells of a table."""
+        """Return the limits of the cells of a table under a fitted model."""
         lower, upper = model.complete_interval(X, level)
         sets = model.complete_set(X, level)
         shares = model.complete_proba(X)
@@ -332,7 +332,7 @@ def _how_sure(limits: CellLimits, filled: Filled, hidden: HiddenCells) -> list[A
             low = limits.lower[name][at].to_numpy(dtype=float, na_value=np.nan)
             high = limits.upper[name][at].to_numpy(dtype=float, na_value=np.nan)
             half = float(np.mean(high - low)) / 2
-            shown = f"± {number(half, 3)}" if np.isfinite(half) else "too few cells to tell"
+            shown = f"± {number(half, 3)}" if np.isfinite(half) else "too few cells to estimate it"
         else:
             continue
         lines.append((name, f"{int(at.sum()):,}", error, shown))

@@ -114,7 +114,7 @@ def is_piped() -> bool:
 
 
 def _to_stderr(text: str) -> None:
-    """Write a line to standard error; if that is closed, there is nobody to tell."""
+    """Write a line to standard error; if that is closed, it is dropped."""
     with contextlib.suppress(OSError):
         print(text, file=sys.stderr, flush=True)
 

@@ -299,7 +299,7 @@ def running(command: str, settings: Settings) -> Iterator[Job]:
 
 
 class Stopped(BaseException):
-    """The process was told to end by a signal."""
+    """A signal asked the process to end."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)

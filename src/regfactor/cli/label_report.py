@@ -69,7 +69,7 @@ def _skill(done: Labeled) -> str:
     if done.target.is_classification:
         return (
             f"On labeled rows that it had not seen, {t['accuracy']:.0%} were right; always saying "
-            f"the most frequent class gives {t['commonest']:.0%}."
+            f"the most frequent class gives {t['most_frequent']:.0%}."
         )
     return (
         f"On labeled rows that it had not seen, it was off by {number(t['error'])} on average; "
@@ -91,7 +91,7 @@ def trust(done: Labeled) -> dict[str, Any]:
         return {
             "labels": len(y),
             "accuracy": float(hits.mean()),
-            "commonest": float(common),
+            "most_frequent": float(common),
             "sure": int(sure.sum()),
             "sure_right": float(hits[sure].mean()) if sure.any() else None,
             "set_size": None if sets is None else float(np.mean([len(own) for own in sets])),
@@ -114,7 +114,7 @@ def page(job: Job, done: Labeled) -> Page:
     if t and target.is_classification:
         facts += [
             (f"{t['accuracy']:.0%}", "right on unseen labels"),
-            (f"{t['commonest']:.0%}", "by always predicting the most frequent class"),
+            (f"{t['most_frequent']:.0%}", "by always predicting the most frequent class"),
         ]
     elif t:
         facts += [

@@ -122,7 +122,7 @@ class Labeled:
 
     @property
     def explanation(self) -> Explanation | None:
-        """The members of an average of models, and what they say; None for a single model."""
+        """The members of an average of models, and their shares; None for a single model."""
         if hasattr(self.winner, "explain"):
             explanation: Explanation = self.winner.explain()
             return explanation

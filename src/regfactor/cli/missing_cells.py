@@ -106,7 +106,7 @@ def missing_cells(
 ) -> MissingCells:
     """Return which cells of a column are missing.
 
-    `among_numbers` says that all other cells are numbers or dates, so that a dash is none.
+    `among_numbers` states that all other cells are numbers or dates, so that a dash is none.
     """
     words = Counter(texts.tolist())
     here = {}

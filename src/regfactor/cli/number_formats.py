@@ -291,7 +291,7 @@ class FileNumbers:
     columns : dict of str to (texts, missing)
         The cells of each column as text, and a mask of those that are missing.
     decimal : str
-        The decimal mark, where the user or a model says it; else the cells decide.
+        The decimal mark, where the user or a model gives it; else the cells decide.
     hint : str
         The decimal mark of the file that a model was fitted to, for cells that nothing decides.
     where : str

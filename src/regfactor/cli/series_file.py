@@ -60,7 +60,7 @@ class SeriesFile:
 
 @frozen
 class SeriesOptions:
-    """What the user says of a file of series."""
+    """Options of the user for a file of series."""
 
     time: str | None = None
     series: str | None = None

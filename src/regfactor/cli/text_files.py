@@ -24,7 +24,7 @@ from regfactor.cli.number_formats import parse_cell
 
 DELIMITERS = ",;\t|"
 DELIMITER_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
-SAMPLE = 200  # rows that tell the delimiter
+SAMPLE = 200  # rows by which the delimiter is found
 MAX_CELL = 2**27  # characters of one cell
 MAX_UNPACKED = 2**31  # bytes that a gzip file may hold
 BYTE_ORDER_MARKS = {
@@ -35,13 +35,13 @@ BYTE_ORDER_MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 WESTERN = "cp1252"
-# other scripts that a guess may find, in a text that is long enough to tell
+# other scripts that a guess may find, in a text that is long enough
 OTHER_SCRIPTS = frozenset(
     "cp1251 koi8_r koi8_u mac_cyrillic cp866 cp1253 iso8859_7 cp1255 iso8859_8 cp1256 "
     "iso8859_6 cp874 shift_jis cp932 euc_jp gb18030 gbk gb2312 big5 big5hkscs cp950 "
     "euc_kr cp949 johab".split()
 )
-MIN_LETTERS = 20  # bytes beyond ASCII from which on a script can be told
+MIN_LETTERS = 20  # bytes beyond ASCII from which on a script is recognized
 TWICE_ENCODED = re.compile("Ã[\u0080-\u00bf]|â\u20ac")
 TOTALS = frozenset(
     "total|totals|sum|grand total|sub-total|subtotal|overall|all|average|mean|avg|gesamt|summe|"
@@ -52,7 +52,7 @@ MAX_TOTALS = 3
 
 @dataclass(frozen=True)
 class FileLayout:
-    """What the user says of the layout of a file; None where it is to be found."""
+    """The layout of a file as options give it; None where it is to be found."""
 
     encoding: str | None = None
     delimiter: str | None = None

@@ -1,7 +1,7 @@
 """The one way through a fit: check parameters, read inputs, state the problem, solve it, publish.
 
 Every estimator of the library is an `Estimator`. Its `fit` documents its arguments and calls
-`_fit`, which no family overrides; a family says what differs in `_read`, `_state` and `_publish`.
+`_fit`, which no family overrides; a family states what differs in `_read`, `_state` and `_publish`.
 """
 
 from __future__ import annotations

@@ -510,7 +510,7 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         return filled(X, table, predicted)
 
     def _bounded(self, rows: RowsToScore, codes: Array, predicted: Array) -> Array:
-        """Return predictions within what entries can be, where an estimator is told that."""
+        """Return predictions within what entries can be, where an estimator knows it."""
         return predicted
 
     def _as_loss(self, loss: Any) -> Loss:

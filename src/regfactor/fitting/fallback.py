@@ -10,7 +10,7 @@ CONSTANT_COLUMNS = "Each column holds one value, or nearly: there is nothing"
 
 
 class CannotSelect(ValueError):
-    """There is nothing, or too little, to choose a strength by; `reason` says what is lacking."""
+    """There is nothing, or too little, to choose a strength by; `reason` names what is lacking."""
 
     def __init__(self, message: str, reason: str) -> None:
         super().__init__(message)

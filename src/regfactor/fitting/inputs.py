@@ -44,7 +44,7 @@ SMALLEST = {8: 1e-150, 4: 1e-18}
 # spread of a column, relative to its size, below which float64 cannot resolve a gap of 1e-4
 PRECISE_SPREAD = 1e-11
 QUANTILE_ROWS = 1000
-LOST_SHARE = 1e-6  # of a deviation, within which rows are not told apart
+LOST_SHARE = 1e-6  # of a deviation, within which rows are not distinguished
 
 
 def schema_of(

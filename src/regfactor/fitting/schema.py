@@ -272,7 +272,7 @@ def _codec(cells: Cells, loss: Any, scale: bool, row_weights: Array | None) -> C
     """Return how a column is encoded under a loss, or under the one that suits it best."""
     if cells.kind is Kind.EMPTY:
         raise ValueError(
-            f"Column {cells.name!r} has neither a value nor a type that says what belongs there; "
+            f"Column {cells.name!r} has neither a value nor a type that states what belongs there; "
             "drop it."
         )
     refuse_prose(cells)

@@ -190,7 +190,7 @@ def contest(
     *,
     random_state: int,
 ) -> Contest:
-    """Compare candidates on held-out labels; with too few of them, take the first and say why."""
+    """Compare candidates on held-out labels; with too few of them, take the first."""
     semi = candidates.semi_supervised
     why_not = too_few_labels(task)
     if why_not:

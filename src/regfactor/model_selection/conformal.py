@@ -179,7 +179,7 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
     drawn with these shares. Its row is in `held_out_rows_` once for each class with a share.
 
     Arguments of `fit` are passed to the estimator. A held-out label counts as often as its
-    `sample_weight` says: weights act as repetition counts.
+    `sample_weight`: weights act as repetition counts.
 
     Examples
     --------
@@ -392,7 +392,7 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
         return bool(self.semi_supervised)
 
     def _warn_of_marker(self, labels: MarkedLabels) -> None:
-        """Warn if rows of -1 are left out of the fits of an estimator that has not said so."""
+        """Warn if rows of -1 are left out of the fits of an estimator that does not declare it."""
         if labels.marker is not None or labels.complete.all():
             return
         if np.any(labels.y[~labels.complete] == -1):

@@ -22,7 +22,7 @@ class Problem(abc.ABC, Generic[P]):
     floor : float
         The smallest scale against which gaps and changes are measured.
     smallest_tol : float
-        Tolerance below which a change cannot be told from rounding.
+        Tolerance below which a change cannot be distinguished from rounding.
     sparse : bool
         Whether only the observed entries of a table are held.
     """
@@ -36,7 +36,7 @@ class Problem(abc.ABC, Generic[P]):
 
     @property
     def smallest_tol(self) -> float:
-        """Tolerance below which a change cannot be told from rounding."""
+        """Tolerance below which a change cannot be distinguished from rounding."""
         return 0.0
 
     @property

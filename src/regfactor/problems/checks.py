@@ -75,7 +75,7 @@ class IllegalValues(ValueError):
 
     def __str__(self) -> str:
         what, bad, seen, remedy, names = self.args
-        return f"{what}{told(bad, seen, names)}. {remedy}"
+        return f"{what}{located(bad, seen, names)}. {remedy}"
 
     def named(self, names: Sequence[Any]) -> IllegalValues:
         """Return the error with the user's names of all columns of the table."""
@@ -84,7 +84,7 @@ class IllegalValues(ValueError):
         return IllegalValues(what, bad, seen, remedy, [names[j] for j in places])
 
 
-def told(bad: Array, seen: Array, names: Sequence[Any] | None = None) -> str:
+def located(bad: Array, seen: Array, names: Sequence[Any] | None = None) -> str:
     """Return the counts of bad values among the observed ones, for the first three columns."""
     columns = np.flatnonzero(bad).tolist()
     known = {j: j if names is None else names[j] for j in columns[:3]}

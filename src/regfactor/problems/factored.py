@@ -1,6 +1,6 @@
 """The factored problem, L(Phi C) + alpha (R1(Phi) + R2(C)) at a fixed rank.
 
-Local, and said to be so.
+Local: no certificate is claimed.
 """
 
 from __future__ import annotations

@@ -55,11 +55,6 @@ class Times:
         return self.kind == "pandas" and self.time_name is None and self.layout is None
 
     @property
-    def has_dates(self) -> bool:
-        """Whether times are dates or periods."""
-        return is_dates(self.index)
-
-    @property
     def season(self) -> int:
         """Rows of the season that dates suggest; 1 where they suggest none."""
         return season_of(self.index)

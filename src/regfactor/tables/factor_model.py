@@ -420,7 +420,7 @@ class FactorModel(CompletionIntervals):
         return self.on_codes or Free(), self.on_components or Free()
 
     def _gauge(self, on_codes: Penalty, on_components: Penalty) -> Gauge | None:
-        """Return the convex form, or None; say what is wrong where parts contradict each other."""
+        """Return the convex form, or None; raise where parts contradict each other."""
         if self.gauge is not None and (self.on_codes is not None or self.on_components is not None):
             raise ValueError(
                 "Give either a gauge or factor penalties: a gauge already represents two of them."

@@ -1,7 +1,7 @@
 """The strength of a norm on rows, chosen by predicting hidden entries of rows left out.
 
 Where every row has an atom of its own, as under a sum of norms of rows, the missing entries of a
-row are zero at any strength, and entries held out of training rows cannot tell strengths apart.
+row are zero at any strength, and entries held out of training rows cannot distinguish strengths.
 Rows left out can: they are scored by the atoms of the others, from some of their entries, and
 predict the rest.
 """

@@ -127,7 +127,7 @@ class ConvexSubspace(CompletionDraws):
         With `partial_fit`: the number of rows of all batches.
     objective_, gap_, relative_gap_ : float
     certificate_ : Certificate
-        `str(certificate_)` says in one sentence how far the fit can be from the optimum.
+        `str(certificate_)` states in one sentence how far the fit can be from the optimum.
 
     See Also
     --------

@@ -104,7 +104,7 @@ def truncated_quantile(
     """
     a = (low - mean) / deviation
     b = (high - mean) / deviation
-    # tails are told apart on the left, where shares are small
+    # tails are distinguished on the left, where shares are small
     mirrored = a + b > 0
     first = ndtr(np.where(mirrored, -b, a))
     last = ndtr(np.where(mirrored, -a, b))

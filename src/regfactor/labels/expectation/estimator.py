@@ -518,7 +518,7 @@ def _calibration(data: LabelFolds) -> float:
         held = data.used[out]
         labels = data.labels.copy()
         labels[held] = data.model.unlabeled
-        with warnings.catch_warnings():  # of the fit with all labels, which has been told
+        with warnings.catch_warnings():  # of the fit with all labels, which has been reported
             warnings.simplefilter("ignore")
             model = clone(data.model).fit(data.rows, labels, data.weights)
         energies[out] = both_classes(model._advantages(data.rows, held))

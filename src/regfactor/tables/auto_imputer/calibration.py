@@ -1,4 +1,4 @@
-"""The average of members, how far it may be off, and what held-out entries say about both."""
+"""The average of members, how far it may be off, and the evidence of held-out entries for both."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ class HeldOutError:
 
 @frozen
 class Calibration:
-    """What held-out entries say of the average: its weights, its spread and its scores.
+    """Findings of held-out entries on the average: its weights, its spread and its scores.
 
     Attributes
     ----------

@@ -16,7 +16,7 @@ from regfactor.problems.convex import convex
 from regfactor.solvers.base import solve_within
 from regfactor.tables.auto_imputer.conditioning import FactoredNormal
 
-FIT_TOL = 1e-3  # relative gap; held-out entries do not tell better fits apart
+FIT_TOL = 1e-3  # relative gap; held-out entries do not distinguish better fits
 LARGEST_SHARE = 0.9995  # of the variance of a column that factors may explain
 SMALLEST_REST = 1e-4  # share of the variance of a column that noise has at least
 

@@ -24,7 +24,6 @@ from regfactor.tables.auto_imputer.stages import (
 )
 
 MEMBERS = ("low rank", "gaussian", "copula", "kernel", "forest", "residual forest")
-WIDE_MEMBERS = ("low rank", "kernel", "forest", "residual forest")
 MAX_VARIABLES = 400  # for each of which a kernel and a forest is fitted
 MIN_ROWS = 8  # below which, or with fewer entries, columns are filled by their means
 MIN_ENTRIES = 40
