@@ -497,7 +497,7 @@ def test_clusters(tmp_path):
 def test_rows_are_embedded(table):  # noqa: F811
     model = table.with_name("m.skops")
     done = command("embed", table, "--dimensions", 2, "--save", model)
-    assert done.code == 0 and "global optimum" in done.out
+    assert done.code == 0 and "patterns" in done.out and "optimum" not in done.out
     after = pd.read_csv(table.with_name("people.embed.csv"))
     _, Z = people()
     together = np.column_stack([Z, after[["code_1", "code_2"]]])
@@ -508,6 +508,23 @@ def test_rows_are_embedded(table):  # noqa: F811
         codes["code_1"].drop(7) for codes in (again, after)
     )  # row 7 has an outlier, which the fit set aside
     np.testing.assert_allclose(again, after, rtol=1e-4, atol=1e-4)
+    assert "global optimum" in command("embed", table, "--force", "--verbose").out
+
+
+def test_counts_are_embedded_by_their_family(tmp_path):
+    random = np.random.default_rng(0)
+    rates = np.exp(random.normal(size=(60, 1)) @ random.normal(size=(1, 6)) + 1)
+    pd.DataFrame(random.poisson(rates), columns=list("abcdef")).to_csv(
+        tmp_path / "counts.csv", index=False
+    )
+    again = ("embed", tmp_path / "counts.csv", "--force", "--json", "--family")
+    by_family = {name: command(*again, name) for name in ("gaussian", "poisson")}
+    assert all(done.code == 0 for done in by_family.values())
+    assert by_family["poisson"].record["shares"] != by_family["gaussian"].record["shares"]
+    refused(command(*again, "normal"), "must be one of auto, gaussian")
+    (tmp_path / "words.csv").write_text("a,b,c\n1,2,x\n2,5,y\n3,4,x\n4,9,y\n")
+    wrong = command("embed", tmp_path / "words.csv", "--family", "poisson", "--json")
+    refused(wrong, "c of words.csv hold categories: leave them out by --ignore")
 
 
 def test_two_views_are_denoised(tmp_path):

@@ -91,7 +91,7 @@ def test_a_season_that_is_given_is_imposed(sales):
     )
 
 
-def test_a_model_that_lost_to_naive_is_not_shipped_silently(tmp_path):
+def test_a_model_that_lost_to_naive_is_not_shipped(tmp_path):
     # a value that turns around after each origin: what was learned of it misleads
     t = np.arange(60.0)
     x = np.where(t < 30, t, 30 + 0 * t) + 0.01 * np.random.default_rng(0).normal(size=60)
@@ -100,9 +100,14 @@ def test_a_model_that_lost_to_naive_is_not_shipped_silently(tmp_path):
     pd.DataFrame({"x": x}).to_csv(path, index=False)
     done = command("forecast", path, "--horizon", 6, "--season", 1, "--json")
     assert not done.record["tried"]["beats_naive"], done.record
-    assert "Nothing beats the last value repeated here: use that" in done.err
+    assert done.record["written"] == "naive"
+    assert "Written is the last value repeated: on the past nothing beat it" in done.err
     report = report_of(path)
-    assert report.index("Nothing beats the last value repeated") < report.index("What was done")
+    assert report.index("Written is the last value repeated") < report.index("What was done")
+    written = pd.read_csv(tmp_path / "walk.forecast.csv")
+    np.testing.assert_allclose(written["x"], x[-1], rtol=1e-4)
+    assert (np.diff(written["x_upper"] - written["x_lower"]) > 0).all()
+    assert "naive_forecast(series.to_numpy(float), 6, 1, [0.9])" in report
 
 
 def test_fewer_than_promised_is_said_only_beyond_noise(sales):

@@ -47,9 +47,9 @@ PREAMBLE = """# Scores of others
 
 Default settings on real data: means over data sets and draws of the scores of other packages and of
 ours, by `make quality`, a suite that is not part of this repository. Its scores were seen while our
-defaults were developed, so that on other data the distance may be smaller. A row counts as won or lost where the difference from the best of the others *in
-hindsight*, the one that happened to score best on that data set, exceeds one standard error.
-Measured on commit {commit}.
+defaults were developed, so that on other data the distance may be smaller. A row counts as won or
+lost where the difference from the best of the others *in hindsight*, the one that happened to score
+best on that data set, exceeds one standard error. Measured on commit {commit}.
 """
 
 

@@ -153,9 +153,16 @@ def embed(
     table: Source,
     settings: Settings,
     dimensions: Annotated[int, typer.Option(help="Numbers for each row.", min=1)] = 2,
+    family: Annotated[
+        str,
+        typer.Option(
+            help="How numbers vary: auto: by the kind of each column; or gaussian, bernoulli, "
+            "poisson, negative_binomial, gamma."
+        ),
+    ] = "auto",
 ) -> None:
     """Describe every row by a few numbers; missing cells are allowed."""
-    _run("embed", settings, table, dimensions)
+    _run("embed", settings, table, dimensions, family)
 
 
 @app.command()

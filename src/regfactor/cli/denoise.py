@@ -11,6 +11,7 @@ import numpy as np
 
 from regfactor.cli.columns import FLAG, NUMBER, Understood
 from regfactor.cli.complete import fill
+from regfactor.cli.encode import FAMILY_LOSSES
 from regfactor.cli.errors import BadInput, count, listed, nearest
 from regfactor.cli.job import Job, quiet
 from regfactor.cli.outliers import outlier_code, without_outliers
@@ -25,15 +26,6 @@ from regfactor.views.two_view import TwoViewSubspace
 SPAN = re.compile(r"\s*(\d+)\s*:\s*(\d+)\s*$")
 HIDDEN_SHARE = 0.1  # of the cells, hidden to measure errors
 STRONG_SHARE = 0.9  # of the strength of all patterns, which the strongest ones carry
-# losses of families of cells; "auto" is noise with gross errors
-FAMILY_LOSSES = {
-    "auto": "auto",
-    "gaussian": "squared",
-    "bernoulli": "logistic",
-    "poisson": "poisson",
-    "negative_binomial": "negative_binomial",
-    "gamma": "gamma_log",
-}
 RESULT = (
     "Every cell of the views was replaced by its reconstruction, missing cells included; other "
     "columns are as they were."
@@ -76,7 +68,6 @@ def run(job: Job, path: Path, spans: str, family: str) -> None:
         f" cleaned by {count(rank, 'shared pattern')}{_strongest(model)}. {_sentence(gain)}"
     )
     job.console.say(lead)
-    job.console.say(certificate)
     job.console.record |= {
         "patterns": rank,
         "view_weight": model.view_weight_,

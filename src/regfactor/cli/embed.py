@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from regfactor.cli.columns import CATEGORY, FLAG, Understood
-from regfactor.cli.encode import varied
-from regfactor.cli.errors import BadInput, count
+from regfactor.cli.columns import CATEGORY, FLAG, NUMBER, Understood
+from regfactor.cli.encode import FAMILY_LOSSES, varied
+from regfactor.cli.errors import BadInput, count, listed
 from regfactor.cli.job import Job
 from regfactor.cli.outliers import fitted_rows, outlier_code, without_outliers
 from regfactor.cli.report_sections import Report, gap_fact, typed_code
@@ -26,8 +26,11 @@ TRUST = (
 )
 
 
-def run(job: Job, path: Path, dimensions: int) -> None:
+def run(job: Job, path: Path, dimensions: int, family: str) -> None:
     """Embed the rows of a table, and write them with a report."""
+    if family not in FAMILY_LOSSES:
+        raise BadInput(f"--family {family!r} must be one of {listed(list(FAMILY_LOSSES))}.")
+    loss = FAMILY_LOSSES[family]
     table = job.read(path)
     job.plan(table)
     seen = job.understand(table)
@@ -39,9 +42,10 @@ def run(job: Job, path: Path, dimensions: int) -> None:
         raise BadInput(
             f"All columns of {table.name} are constant: there is nothing to embed rows by."
         )
+    _require_family(seen, family)
     X, wrong = without_outliers(job, seen)
     rows = fitted_rows(job, X)
-    model = ConvexSubspace(loss="auto", alpha="auto", random_state=job.settings.seed)
+    model = ConvexSubspace(loss=loss, alpha="auto", random_state=job.settings.seed)
     job.fit("finding patterns", model, X.iloc[rows])
     codes = model.transform(X)[:, :dimensions]
     rank = model.codes_.shape[1]
@@ -62,7 +66,6 @@ def run(job: Job, path: Path, dimensions: int) -> None:
         job.console.note(lacking)
     certificate = str(model.certificate_)
     job.console.say(lead)
-    job.console.say(certificate)
     job.console.record |= {"patterns": rank, "shares": shares, "certificate": certificate}
     report = Report(
         title=", embedded",
@@ -75,7 +78,7 @@ def run(job: Job, path: Path, dimensions: int) -> None:
         code=[
             typed_code(seen, "X"),
             *outlier_code(wrong, "X"),
-            f'model = ConvexSubspace("auto", "auto", random_state={job.settings.seed}).fit(X)',
+            f'model = ConvexSubspace("{loss}", "auto", random_state={job.settings.seed}).fit(X)',
             "codes = model.transform(X)",
             "print(model.certificate_)",
         ],
@@ -88,6 +91,16 @@ def run(job: Job, path: Path, dimensions: int) -> None:
         model,
         info,
     )
+
+
+def _require_family(seen: Understood, family: str) -> None:
+    """Raise if a family of numbers is imposed on columns that hold none."""
+    others = [c.name for c in seen.inputs if c.kind not in (NUMBER, FLAG)]
+    if family != "auto" and others:
+        raise BadInput(
+            f"--family {family} is for numbers, and {listed(others)} of {seen.table.name} hold "
+            "categories: leave them out by --ignore, or --family auto."
+        )
 
 
 def _shares(model: Any) -> Array:

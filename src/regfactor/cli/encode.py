@@ -21,6 +21,16 @@ NONE = "(missing)"
 ROWS_OF_REPEATED_WORDS = 50  # from which on a word counts only if two rows have it
 WORD = re.compile(r"\b\w\w+\b")  # as TfidfVectorizer reads it
 
+# losses of families of cells; "auto" is chosen by column, with gross errors taken out
+FAMILY_LOSSES = {
+    "auto": "auto",
+    "gaussian": "squared",
+    "bernoulli": "logistic",
+    "poisson": "poisson",
+    "negative_binomial": "negative_binomial",
+    "gamma": "gamma_log",
+}
+
 
 def plain(X: Any) -> Any:
     """Return inputs as floats, and categories as strings with "(missing)" for missing ones."""

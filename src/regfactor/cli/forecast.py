@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,22 @@ import numpy as np
 
 from regfactor.cli.columns import CATEGORY, NUMBER
 from regfactor.cli.errors import BadInput, count, listed
-from regfactor.cli.forecast_report import forecast_report, headline, summary
+from regfactor.cli.forecast_report import (
+    forecast_report,
+    headline,
+    naive_note,
+    shipped,
+    summary,
+)
 from regfactor.cli.job import Job, quiet
 from regfactor.cli.series_file import LongColumns, SeriesFile, SeriesOptions, series_of
 from regfactor.cli.tables import Table, free_name, pandas
 from regfactor.cli.times import spelled
 from regfactor.core.params import frozen
 from regfactor.model_selection import Backtest, backtest
+from regfactor.series import naive_forecast
+from regfactor.series.backtest import SEASONAL_NAIVE
+from regfactor.series.forecast import Forecast
 from regfactor.series.forecaster import AutoForecaster
 from regfactor.series.regular_times import is_dates
 
@@ -67,7 +77,8 @@ def run(
     future = None if file.future is None else file.future.iloc[:horizon]
     ahead = model.forecast(horizon, exog=future, level=level)
     if tried is not None and not tried.beats_naive:
-        job.console.note(tried.sentences[-1])
+        ahead = naive_ahead(file, tried, ahead)
+        job.console.note(naive_note(tried))
     job.console.say(f"{headline(file, horizon)} {summary(tried, level)}")
     job.console.record |= {
         "series": file.names,
@@ -78,6 +89,7 @@ def run(
         "inputs": model.input_names_,
         "members": dict(zip(model.members_, model.weights_.mean(axis=1).tolist(), strict=True)),
         "tried": None if tried is None else _record(tried, level),
+        "written": "AutoForecaster" if tried is None else shipped(tried),
     }
     page = forecast_report(job, file, model, ahead, tried)
     out = table_of(file.times.name, file.times.form, file.long, ahead, table)
@@ -140,15 +152,27 @@ def tried_on_the_past(
     )
 
 
+def naive_ahead(file: SeriesFile, tried: Backtest, ahead: Forecast) -> Forecast:
+    """Return the better naive forecast, in place of that of a model which lost to it."""
+    season = tried.season if tried.best_naive == SEASONAL_NAIVE else 1
+    past = file.frame.to_numpy(dtype=float, na_value=np.nan)
+    levels: Any = [ahead.level]
+    made = naive_forecast(past, len(ahead), season, levels)
+    lower: Any = made.lower
+    upper: Any = made.upper
+    return replace(ahead, mean=made.mean, lower=lower[0], upper=upper[0])
+
+
 def _record(tried: Backtest, level: float) -> dict[str, Any]:
     ours = tried.scores(tried.best)
+    written = shipped(tried)
     by_series = (0, 1)
     return {
         "origins": len(tried.origins),
         "steps": tried.horizon,
         "values": int(np.isfinite(tried.actual).sum()),
-        "within": float(ours[f"coverage {level:.0%}"]),
-        "verdict": tried.coverage_verdict(tried.best, level),
+        "within": float(tried.scores(written)[f"coverage {level:.0%}"]),
+        "verdict": tried.coverage_verdict(written, level),
         "mase": float(ours["MASE"]),
         "naive_mase": float(tried.scores(tried.best_naive)["MASE"]),
         "against": tried.best_naive,

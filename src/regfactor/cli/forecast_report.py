@@ -13,7 +13,7 @@ from regfactor.cli.series_file import SeriesFile
 from regfactor.model_selection import Backtest
 from regfactor.report import Figure, Grid, Note, Page, Section, Text, number
 from regfactor.report.figures import fan
-from regfactor.series.backtest import NAIVE_WORDS
+from regfactor.series.backtest import NAIVE_WORDS, SEASONAL_NAIVE
 
 MAX_DRAWN_SERIES = 6
 MAX_LISTED_SERIES = 30
@@ -28,24 +28,40 @@ def headline(file: SeriesFile, horizon: int) -> str:
     )
 
 
+def shipped(tried: Backtest) -> str:
+    """Return the name of the forecast that is written: a naive one if it did better."""
+    if tried.beats_naive:
+        return tried.best
+    return tried.best_naive
+
+
+def naive_note(tried: Backtest) -> str:
+    """Return what was written in place of a model that lost to naive forecasts, and why."""
+    naive = NAIVE_WORDS[tried.best_naive]
+    return (
+        f"Written is {naive}: on the past nothing beat it. Look for inputs that explain the "
+        "changes (--exog), or forecast sums over longer times."
+    )
+
+
 def summary(tried: Backtest | None, level: float) -> str:
     """Return how forecasts of the past did, in a sentence or two."""
     if tried is None:
         return TOO_SHORT
-    name = tried.best
+    name = shipped(tried)
     naive = NAIVE_WORDS[tried.best_naive]
-    ours = float(tried.scores(name)["MASE"])
+    ours = float(tried.scores(tried.best)["MASE"])
     theirs = float(tried.scores(tried.best_naive)["MASE"])
     share = float(tried.scores(name)[f"coverage {level:.0%}"])
     inside = tried.covered(name, level)
     n_values = int(np.isfinite(inside).sum()) if inside is not None else 0
     told = f"Tried from {count(len(tried.origins), 'earlier time')}, "
-    if f"{ours / theirs:.0%}" == "100%":
+    if not tried.beats_naive:
+        told += f"errors of the models were no smaller than those of {naive}"
+    elif f"{ours / theirs:.0%}" == "100%":
         told += f"errors were as large as those of {naive}"
-    elif ours < theirs:
-        told += f"errors were {1 - ours / theirs:.0%} smaller than those of {naive}"
     else:
-        told += f"errors were no smaller than those of {naive}"
+        told += f"errors were {1 - ours / theirs:.0%} smaller than those of {naive}"
     return (
         f"{told} (MASE {number(ours)} against {number(theirs)}), and {share:.0%} of {n_values} "
         f"values lay within the {level:.0%} intervals, {tried.coverage_verdict(name, level)}."
@@ -69,7 +85,7 @@ def forecast_report(
         facts += _facts(tried, ahead.level)
         first.append(_accuracy(tried))
         if not tried.beats_naive:
-            first.append(Note(tried.sentences[-1]))
+            first.append(Note(naive_note(tried)))
     report = Report(
         title=", forecast",
         lead=f"{headline(file, len(ahead))} {summary(tried, ahead.level)}",
@@ -81,7 +97,7 @@ def forecast_report(
             "from regfactor import AutoForecaster",
             "from regfactor.series import regular_rows",
         ],
-        code=_code(file, model, ahead),
+        code=_code(file, model, ahead, tried),
         first=Section("The forecast, and how it did on the past", first),
     )
     return report.page(job, file.seen)
@@ -94,9 +110,9 @@ def _seasons(model: Any) -> str:
 
 
 def _facts(tried: Backtest, level: float) -> list[tuple[str, str]]:
-    scores = tried.scores(tried.best)
-    ratio = float(scores["MASE"] / tried.scores(tried.best_naive)["MASE"])
-    share = float(scores[f"coverage {level:.0%}"])
+    ours = tried.scores(tried.best)["MASE"]
+    ratio = float(ours / tried.scores(tried.best_naive)["MASE"])
+    share = float(tried.scores(shipped(tried))[f"coverage {level:.0%}"])
     return [
         (f"{ratio:.2f}", f"of the error of {NAIVE_WORDS[tried.best_naive]}"),
         (f"{share:.0%}", f"of past values within {level:.0%} intervals"),
@@ -181,7 +197,8 @@ def _trust(tried: Backtest | None, level: float) -> list[Any]:
         return [Note(TOO_SHORT), beyond]
     name = tried.best
     blocks: list[Any] = []
-    doubtful = tried.coverage_verdict(name, level) == "fewer than promised"
+    written = shipped(tried)
+    doubtful = tried.coverage_verdict(written, level) == "fewer than promised"
     told = " ".join(tried.sentences)
     blocks.append(Note(told) if doubtful or not tried.beats_naive else Text(told))
     if len(tried.names) > 1:
@@ -194,7 +211,7 @@ def _trust(tried: Backtest | None, level: float) -> list[Any]:
     return [*blocks, beyond]
 
 
-def _code(file: SeriesFile, model: Any, ahead: Any) -> list[str]:
+def _code(file: SeriesFile, model: Any, ahead: Any, tried: Backtest | None) -> list[str]:
     """Return the lines of Python that give the same forecast."""
     season = repr(model.season)
     options = "" if model.calendar is None else f", calendar={model.calendar!r}"
@@ -215,6 +232,10 @@ def _code(file: SeriesFile, model: Any, ahead: Any) -> list[str]:
         f"print(model.forecast(level={ahead.level}{later}).to_frame())",
         "print(model.explain())",
     ]
+    if tried is not None and not tried.beats_naive:
+        period = tried.season if tried.best_naive == SEASONAL_NAIVE else 1
+        made = f"naive_forecast(series.to_numpy(float), {len(ahead)}, {period}, [{ahead.level}])"
+        lines += ["from regfactor.series import naive_forecast", f"print({made}.mean)  # written"]
     return lines
 
 

@@ -515,6 +515,29 @@ def naive_forecast(
 
     The variance is the mean squared change over a season in the past, times the number of seasons
     ahead. Missing values are those of the season before.
+
+    Parameters
+    ----------
+    past : ndarray of shape (n_rows, n_series)
+        NaN marks a missing value.
+    horizon : int
+        Number of rows ahead.
+    season : int
+        Rows of a season; 1 repeats the last row.
+    levels : sequence of float
+        Shares of the values that lie within the limits.
+
+    Returns
+    -------
+    OriginForecast
+        `mean` of shape (horizon, n_series), and `lower`, `upper` with a first axis of the levels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from regfactor.series import naive_forecast
+    >>> naive_forecast(np.array([[1.0], [2.0], [1.0], [3.0]]), 3, 2, [0.9]).mean.ravel()
+    array([1., 3., 1.])
     """
     last = _last_season(past, season)
     mean = np.resize(last, (horizon, past.shape[1]))
