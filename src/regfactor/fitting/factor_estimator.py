@@ -46,6 +46,7 @@ from regfactor.fitting.known import (
     with_unit_limits,
 )
 from regfactor.fitting.leverage import HeldOutEntries
+from regfactor.fitting.logged_counts import warn_of_logarithms
 from regfactor.fitting.noise import (
     NOISE,
     is_robust,
@@ -408,6 +409,7 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         if isinstance(problem, BlockSquares):  # nothing of the table is in memory
             return solve_within(problem, run.remaining())
         warn_of_empty(inputs.learned, inputs.names)
+        warn_of_logarithms(inputs.learned, inputs.loss)
         limits = replace(run.remaining(), random_state=run.seed())
         return solve_within(problem, limits, solver=self._solver(limits))
 

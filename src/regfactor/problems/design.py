@@ -80,7 +80,7 @@ class Design:
         """Return Y - H D (D'HD)^-1 D'Y over the free rows, so that D'Y = 0 there.
 
         Y and the curvature h are given at the entries. Weighting by h moves Y most where it is
-        farthest from the ends of the domain of L*; plain centring can leave that domain.
+        farthest from the ends of the domain of L*; plain centering can leave that domain.
         """
         free = self.strengths == 0
         if not free.any():

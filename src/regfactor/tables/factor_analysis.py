@@ -45,7 +45,7 @@ class NormalInputs:
 
     X: Array
     rows: Array | None
-    varies: Array  # a mask of the columns that are modelled
+    varies: Array  # a mask of the columns that are modeled
 
     @property
     def counted(self) -> Array:

@@ -17,6 +17,7 @@ from regfactor.fitting.factor_estimator import TABLE_CONSTRAINTS, TableInputs
 from regfactor.fitting.inputs import warn_of_empty
 from regfactor.fitting.known import Known
 from regfactor.fitting.leverage import HeldOutEntries
+from regfactor.fitting.logged_counts import warn_of_logarithms
 from regfactor.fitting.parameters import AUTO, COUNT, NON_NEGATIVE
 from regfactor.fitting.scoring import Scoring
 from regfactor.fitting.selection import select_rank
@@ -370,6 +371,7 @@ class FactorModel(CompletionIntervals):
         if isinstance(problem, Convex) or self.n_init == 1:
             return super()._solve(problem, inputs, run)
         warn_of_empty(inputs.learned, inputs.names)
+        warn_of_logarithms(inputs.learned, inputs.loss)
         found = []
         best: Solution[Any] | None = None
         for number in range(self.n_init):

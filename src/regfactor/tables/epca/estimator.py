@@ -33,6 +33,7 @@ from regfactor.fitting.inputs import (
     warn_of_empty,
     weigh_rows,
 )
+from regfactor.fitting.logged_counts import warn_of_logarithms
 from regfactor.fitting.parameters import (
     AUTO,
     COUNT,
@@ -575,8 +576,10 @@ class ExponentialFamilyPCA(FactorTransformer):
         run: Run,
     ) -> Solution[FactorPoint]:
         if isinstance(problem, BlockedFactored):
+            warn_of_logarithms(inputs.table, inputs.observation.loss)
             return solve_within(problem, run.remaining(), problem.start)
         warn_of_empty(inputs.learned.table)
+        warn_of_logarithms(inputs.learned.table, inputs.observation.loss)
         if isinstance(problem, Convex):
             return solve_within(problem, run.remaining())
         # for a quadratic loss without missing entries the start is the solution: singular values
