@@ -21,7 +21,7 @@ PLAINER = {  # words that a reader of scikit-learn's documentation would not exp
     r"foresaw": "predicted",
     r"the commonest": "the most frequent",
     r"convex door": "convex form",
-    r"raise for limits": "raise if a limit is invalid",
+    r"raise for limits of a run": "raise if a limit is invalid",
     r"simply|obviously|of course|easily": "nothing",
     r"blazing|state-of-the-art|powerful|seamless\w*|cutting-edge": "a measurement",
     r"utili[sz]e\w*": "use",
