@@ -1,8 +1,13 @@
 """Generated pages hold what the code and its results say."""
 
+import inspect
+from pathlib import Path
+
 import pytest
+from sklearn.utils import get_tags
 
 import regfactor
+from catalogue import ESTIMATORS
 from docs.generate import api, claims, docstrings, gallery
 from docs.generate.benchmarks import write_benchmarks
 from docs.generate.commands import write_commands
@@ -185,3 +190,25 @@ def test_an_example_may_leave_a_report_in_place_of_a_figure(tmp_path):
     example.write_text(text.replace("toy.png", "toy.txt"))
     with pytest.raises(RuntimeError, match="left no figure or report"):
         gallery.write_gallery(examples, generated, tmp_path / "sources")
+
+
+def test_the_table_of_what_estimators_accept_holds_their_tags():
+    page = Path(__file__).parents[1] / "docs" / "choose.md"
+    section = page.read_text(encoding="utf-8").split("## What each estimator accepts")[1]
+    rows = {}
+    for line in section.split("\n## ")[0].splitlines():
+        if line.startswith("| `"):
+            name, *cells = [cell.strip() for cell in line.strip("|").split("|")]
+            rows[name.strip("`")] = cells
+    expected = {}
+    for name, estimator in ESTIMATORS.items():
+        tags = get_tags(estimator).input_tags
+        takes_weights = "sample_weight" in inspect.signature(estimator.fit).parameters
+        methods = [
+            f"`{method}`"
+            for method in ("predict", "transform", "complete")
+            if hasattr(type(estimator), method)
+        ]
+        accepted = [tags.allow_nan, tags.sparse, takes_weights]
+        expected[name] = [*("yes" if item else "no" for item in accepted), ", ".join(methods)]
+    assert rows == expected

@@ -21,6 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from catalogue import FOLDS, rng
 from regfactor.clusters.kmeans import BregmanKMeans
+from regfactor.core.loop import Limits
 from regfactor.datasets import make_reverse_classification, random_split
 from regfactor.kernels import Gaussian, as_kernel
 from regfactor.labels.reverse.classifier import ReverseClassifier
@@ -793,3 +794,61 @@ def test_probabilities_have_no_unit():
     unit = 2.0**400  # whose fourth power is infinite
     plain = ReverseClassifier().fit(X, y).predict_proba(X)
     np.testing.assert_allclose(ReverseClassifier().fit(X * unit, y).predict_proba(X * unit), plain)
+
+
+def across_clusters(seed, n=400, n_labels=60):
+    """Two classes that differ in a narrow column, and two wide clusters nearly across them."""
+    random = rng(seed)
+    y = np.arange(n) % 2
+    wide = np.where(np.arange(n) // 2 % 2, -3.0, 3.0) + 0.5 * random.normal(size=n)
+    X = np.column_stack([2 * y + 0.8 * random.normal(size=n), wide + 0.3 * y])
+    return X, y, np.where(np.arange(n) < n_labels, y, -1)
+
+
+@every_assignment
+def test_held_out_labels_choose_the_weight_of_unlabeled_rows(assignment):
+    for seed in range(2):
+        X, y, marked = across_clusters(seed)
+        model = ReverseClassifier(assignment=assignment, unlabeled_weight="auto").fit(X, marked)
+        balanced = ReverseClassifier(assignment=assignment).fit(X, marked)
+        assert model.unlabeled_weight_ < 0.2 * balanced.unlabeled_weight_
+        assert np.mean(model.transduction_ == y) > np.mean(balanced.transduction_ == y) + 0.1
+        numeric = ReverseClassifier(
+            assignment=assignment, unlabeled_weight=model.unlabeled_weight_
+        ).fit(X, marked)
+        np.testing.assert_array_equal(numeric.cluster_centers_, model.cluster_centers_)
+        np.testing.assert_array_equal(numeric.predict_proba(X), model.predict_proba(X))
+
+
+def test_the_weight_that_is_chosen_has_the_most_likely_held_out_labels():
+    X, _, marked = groups()
+    model = ReverseClassifier(unlabeled_weight="auto").fit(X, marked)
+    inputs = model._read(X, marked, None)
+    found = {}
+    for share in (0.0, 0.01, 0.03, 0.1, 0.3, 1.0):
+        mu = share * inputs.balance.mu
+        held = ReverseClassifier()._held_out(inputs, mu, Limits())
+        energies = held.temperature(0.3) * held.energies
+        logs = energies - logsumexp(energies, axis=1, keepdims=True)
+        found[mu] = logs[held.shares == 1].sum()
+    assert found[model.unlabeled_weight_] == max(found.values())
+
+
+@pytest.mark.parametrize("n_labels", [0, 1])
+def test_without_labels_to_hold_out_the_weight_is_balanced(n_labels):
+    X, y, _ = across_clusters(0)
+    marked = np.full(len(y), -1)
+    marked[: 2 * n_labels] = y[: 2 * n_labels]
+    options = {"classes": [0, 1], "random_state": 0}
+    model = ReverseClassifier(unlabeled_weight="auto", **options).fit(X, marked)
+    balanced = ReverseClassifier(**options).fit(X, marked)
+    np.testing.assert_array_equal(model.transduction_, balanced.transduction_)
+    assert model.unlabeled_weight_ == balanced.unlabeled_weight_
+
+
+def test_the_weight_of_unlabeled_rows_is_chosen_in_the_space_of_a_kernel_too():
+    X, y, marked = across_clusters(1)
+    model = ReverseClassifier(kernel="rbf", unlabeled_weight="auto").fit(X, marked)
+    balanced = ReverseClassifier(kernel="rbf").fit(X, marked)
+    assert np.mean(model.transduction_ == y) >= np.mean(balanced.transduction_ == y)
+    assert model.unlabeled_weight_ <= balanced.unlabeled_weight_

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import log_softmax
 
-from regfactor.core.params import Array
+from regfactor.core.params import Array, frozen
 
 # down to those of densities exp(-rho D) of thousands of columns, as of words
 INVERSE_TEMPERATURES = np.geomspace(1 / 4096, 64, 145)
@@ -81,6 +81,24 @@ def inverse_temperature(
     distances = np.square(np.log(grid / center) / PRIOR_DEVIATION)
     prior = -0.5 * (PRIOR_DEGREES + 1) * np.log1p(distances / PRIOR_DEGREES)
     return float(grid[np.argmax(likelihoods + prior)])
+
+
+@frozen
+class HeldOutEnergies:
+    """Energies of held-out labels, a column for each class, and the shares of classes in them."""
+
+    energies: Array
+    shares: Array
+    weights: Array
+
+    def temperature(self, center: float) -> float:
+        """Return the inverse temperature at which the labels are most likely."""
+        return inverse_temperature(self.energies, self.shares, self.weights, center)
+
+    def log_likelihood(self, temperature: float) -> float:
+        """Return the log-likelihood of the labels at an inverse temperature."""
+        logs = log_softmax(temperature * self.energies, axis=1)
+        return float(np.einsum("ic,ic,i->", logs, self.shares, self.weights))
 
 
 def both_classes(values: Array) -> Array:

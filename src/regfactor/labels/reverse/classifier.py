@@ -20,12 +20,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.blas import one_thread
 from regfactor.core.loop import Clock, Limits, Solution
-from regfactor.core.params import Array
+from regfactor.core.params import Array, is_option
 from regfactor.fitting.base import Choice, Estimator, Run
 from regfactor.fitting.calibration import (
     NEVER_HELD_OUT,
+    HeldOutEnergies,
     Temperature,
-    inverse_temperature,
     label_folds,
 )
 from regfactor.fitting.clustering import check_domain
@@ -59,6 +59,7 @@ HARD_ITERATIONS = 10  # before the soft ones
 # before labels are held out: densities exp(-rho D) of columns that depend on each other are too
 # sure of a class
 USUAL_INVERSE_TEMPERATURE = 0.3
+UNLABELED_SHARES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.0)  # of the balanced weight, for "auto"
 ADVICE = (
     "Use a transfer that takes all real numbers, such as 'identity' or 'sigmoid', or transform "
     "these columns."
@@ -139,8 +140,9 @@ class ReverseClassifier(ClassifierMixin, Estimator):
         "cube", "relaxed_sigmoid", all for real X; "kl" for X >= 0 (D = x ln(x/m) - x + m); or a
         part.
     assignment : {"hard", "soft"}, default="hard"
-    unlabeled_weight : float or "balanced", default="balanced"
-        mu; "balanced" is T_u / T_l, by which all rows count alike.
+    unlabeled_weight : float, "balanced" or "auto", default="balanced"
+        mu; "balanced" is T_u / T_l, by which all rows count alike. "auto" is a share of it, 0, .01,
+        .03, .1, .3 or 1: the one under which held-out labels are most likely.
     sharpness : float, "auto" or "spread", default="auto"
         rho > 0; "auto" is n_features / (2 mean) of the divergences within classes after a hard fit,
         the most likely rho of densities exp(-rho D), whatever their unit; "spread", used in the
@@ -221,7 +223,7 @@ class ReverseClassifier(ClassifierMixin, Estimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "transfer": [StrOptions({*TRANSFER_DIVERGENCES}), Potential, Divergence],
         "assignment": [StrOptions({"hard", "soft"})],
-        "unlabeled_weight": [NON_NEGATIVE, StrOptions({"balanced"})],
+        "unlabeled_weight": [NON_NEGATIVE, StrOptions({"balanced", "auto"})],
         "sharpness": [POSITIVE, StrOptions({"auto", "spread"})],
         "normalized_cut": ["boolean"],
         **RUN_CONSTRAINTS,
@@ -339,6 +341,25 @@ class ReverseClassifier(ClassifierMixin, Estimator):
             graph_weights=inputs.sample_weight,
         )
 
+    def _choose(self, problem: Any, inputs: ClassInputs, run: Run) -> Choice[Any]:
+        """Return the problem at the weight of unlabeled rows that held-out labels prefer."""
+        codes = inputs.labels.codes
+        if not is_option(self.unlabeled_weight, "auto") or not (codes == FREE).any():
+            return Choice(problem)
+        best = inputs.balance
+        most = -np.inf
+        for share in UNLABELED_SHARES:
+            mu = share * inputs.balance.mu
+            held_out = self._held_out(inputs, mu, run.remaining())
+            if held_out is None or run.clock.expired:
+                break
+            temperature = held_out.temperature(USUAL_INVERSE_TEMPERATURE)
+            likelihood = held_out.log_likelihood(temperature)
+            if likelihood > most:
+                most = likelihood
+                best = Balance.of(codes, inputs.masses, mu)
+        return Choice(self._state(replace(inputs, balance=best)), best)
+
     def _solve(self, problem: Any, inputs: ClassInputs, run: Run) -> Solution[Any]:
         hard = self._solve_hard(problem, run)
         if self.assignment == "hard":
@@ -413,6 +434,8 @@ class ReverseClassifier(ClassifierMixin, Estimator):
         run: Run,
     ) -> Solution[Any]:
         problem = choice.problem
+        if choice.selection is not None:
+            inputs = replace(inputs, balance=choice.selection)
         point = solution.point
         k = problem.n_clusters
         self.classes_ = inputs.labels.classes
@@ -456,19 +479,36 @@ class ReverseClassifier(ClassifierMixin, Estimator):
         return temperature
 
     def _calibration(self, inputs: ClassInputs, limits: Limits) -> float:
-        """Return the inverse temperature at which held-out labels are most likely.
+        """Return the inverse temperature at which held-out labels are most likely."""
+        codes = inputs.labels.codes
+        weights = np.ones(len(codes)) if inputs.masses is None else inputs.masses
+        if not np.any((codes != FREE) & (weights > 0)):
+            return 1.0
+        mu = self.unlabeled_weight
+        if is_option(mu, "auto"):
+            mu = inputs.balance.mu
+        held_out = self._held_out(inputs, mu, limits)
+        if held_out is None:
+            return USUAL_INVERSE_TEMPERATURE
+        return held_out.temperature(USUAL_INVERSE_TEMPERATURE)
+
+    def _held_out(
+        self,
+        inputs: ClassInputs,
+        mu: float | str,
+        limits: Limits,
+    ) -> HeldOutEnergies | None:
+        """Return the energies of labels that are held out, in folds; None if none can be.
 
         Labels of a fold are hidden, and their rows stay as unlabeled ones.
         """
         codes = inputs.labels.codes
         weights = np.ones(len(codes)) if inputs.masses is None else inputs.masses
         used = np.flatnonzero((codes != FREE) & (weights > 0))
-        if not len(used):
-            return 1.0
         shares = np.eye(len(inputs.labels.classes))[codes[used]]
         folds = label_folds(shares)
         if (folds == NEVER_HELD_OUT).all():
-            return USUAL_INVERSE_TEMPERATURE
+            return None
         # every class with labels keeps one, so that no random start is drawn
         quiet = Run(
             replace(limits, callback=None, progress=None),
@@ -484,7 +524,7 @@ class ReverseClassifier(ClassifierMixin, Estimator):
             hidden = replace(
                 inputs,
                 labels=Labels(inputs.labels.classes, known),
-                balance=Balance.of(known, inputs.masses, self.unlabeled_weight),
+                balance=Balance.of(known, inputs.masses, mu),
             )
             problem = self._state(hidden)
             point = self._solve_hard(problem, quiet).point
@@ -493,12 +533,7 @@ class ReverseClassifier(ClassifierMixin, Estimator):
             energies.append(self._energies(problem, point, held))
             order.append(np.flatnonzero(folds == fold))
         labels = np.concatenate(order)
-        return inverse_temperature(
-            np.vstack(energies),
-            shares[labels],
-            weights[used[labels]],
-            USUAL_INVERSE_TEMPERATURE,
-        )
+        return HeldOutEnergies(np.vstack(energies), shares[labels], weights[used[labels]])
 
     def _energies(self, problem: Any, point: ClusterPoint, rows: Array) -> Array:
         """log p_j - sharpness D_ij of some training rows."""
@@ -508,7 +543,11 @@ class ReverseClassifier(ClassifierMixin, Estimator):
             D = kernel_divergences(problem, point)[rows]
         else:
             D = Centers.of(problem, point).between(problem.X[rows])
-        return -self.sharpness_ * D.astype(np.float64)
+        # the one of the fit with all labels, once that is known
+        sharpness = getattr(self, "sharpness_", None)
+        if sharpness is None:
+            sharpness = self._find_sharpness(problem, point)
+        return -sharpness * D.astype(np.float64)
 
     @property
     def inverse_temperature_(self) -> float:
