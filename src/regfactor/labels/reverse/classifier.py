@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.blas import one_thread
 from regfactor.core.loop import Clock, Limits, Solution
-from regfactor.core.params import Array, is_option
+from regfactor.core.params import Array
 from regfactor.fitting.base import Choice, Estimator, Run
 from regfactor.fitting.calibration import (
     NEVER_HELD_OUT,
@@ -344,7 +344,7 @@ class ReverseClassifier(ClassifierMixin, Estimator):
     def _choose(self, problem: Any, inputs: ClassInputs, run: Run) -> Choice[Any]:
         """Return the problem at the weight of unlabeled rows that held-out labels prefer."""
         codes = inputs.labels.codes
-        if not is_option(self.unlabeled_weight, "auto") or not (codes == FREE).any():
+        if self.unlabeled_weight != "auto" or not (codes == FREE).any():
             return Choice(problem)
         best = inputs.balance
         most = -np.inf
@@ -485,7 +485,7 @@ class ReverseClassifier(ClassifierMixin, Estimator):
         if not np.any((codes != FREE) & (weights > 0)):
             return 1.0
         mu = self.unlabeled_weight
-        if is_option(mu, "auto"):
+        if mu == "auto":
             mu = inputs.balance.mu
         held_out = self._held_out(inputs, mu, limits)
         if held_out is None:
