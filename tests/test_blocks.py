@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from regfactor import BlockTable, ConvexSubspace, SubspaceImputer
+from regfactor import BlockTable, ConvexSubspace, RobustSubspace, SubspaceImputer
 from regfactor.problems.block_squares import ColumnStatistics
 
 
@@ -166,3 +166,48 @@ def test_what_blocks_do_not_have_is_refused():
         BlockTable.of(np.ones(3))
     with pytest.raises(ValueError, match=r"no \.npy"):
         BlockTable.of("table.csv")
+
+
+def outlying(missing=0.2, seed=0):
+    """Rows of low rank with a tenth of gross errors."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(240, 2)) @ random.normal(size=(2, 12))
+    X += 0.1 * random.normal(size=X.shape)
+    X += 8 * random.normal(size=X.shape) * (random.random(X.shape) < 0.1)
+    X[random.random(X.shape) < missing] = np.nan
+    return X
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
+def test_outliers_of_blocks_are_left_out_as_in_memory(missing, weighted):
+    X = outlying(missing)
+    weights = None
+    if weighted:
+        weights = np.random.default_rng(1).integers(1, 4, len(X)).astype(float)
+    settings = {"alpha": 3.0, "beta": 0.4, "tol": 1e-5}
+    whole = RobustSubspace(**settings).fit(X, sample_weight=weights)
+    blocks = RobustSubspace(**settings).fit(BlockTable.of(X, rows=50), sample_weight=weights)
+    assert blocks.objective_ == pytest.approx(whole.objective_, rel=2e-5)
+    assert blocks.certificate_.rigorous
+    assert -1e-9 <= blocks.relative_gap_ <= 1e-5
+    assert blocks.objective_ - blocks.gap_ <= whole.objective_ * (1 + 1e-12)
+    assert whole.objective_ - whole.gap_ <= blocks.objective_ * (1 + 1e-12)
+    np.testing.assert_allclose(blocks.complete(X), whole.complete(X), atol=0.1)
+    table = BlockTable.of(X, rows=50)
+    np.testing.assert_allclose(blocks.transform(table).to_array(), blocks.transform(X), atol=1e-6)
+    np.testing.assert_allclose(blocks.complete(table).to_array(), blocks.complete(X), atol=1e-6)
+
+
+def test_the_price_of_outliers_is_chosen_by_a_sample():
+    X = outlying()
+    whole = RobustSubspace().fit(X)
+    blocks = RobustSubspace().fit(BlockTable.of(X, rows=50))
+    assert blocks.alpha_ == pytest.approx(whole.alpha_)
+    assert blocks.beta_ == pytest.approx(whole.beta_)
+    given = RobustSubspace(alpha=3.0).fit(BlockTable.of(X, rows=50))
+    assert given.beta_ == pytest.approx(RobustSubspace(alpha=3.0).fit(X).beta_)
+    with pytest.raises(ValueError, match="fit_intercept=False"):
+        RobustSubspace(fit_intercept=True).fit(BlockTable.of(X))
+    with pytest.raises(ValueError, match="loss=None"):
+        RobustSubspace(loss=None).fit(BlockTable.of(X))

@@ -22,6 +22,7 @@ from regfactor.dask import (  # noqa: E402
     BregmanKMeans,
     BregmanMixture,
     ConvexSubspace,
+    RobustSubspace,
     SubspaceImputer,
     block_table,
 )
@@ -123,6 +124,18 @@ def test_clusters_of_chunks_are_those_of_blocks(client, model):
     method = "transform" if model is BregmanKMeans else "predict_proba"
     found = getattr(fitted, method)(array).compute()
     np.testing.assert_allclose(found, getattr(local, method)(X), atol=1e-9)
+
+
+def test_outliers_of_chunks_are_left_out_as_those_of_blocks(client):
+    X = low_rank()
+    X[::7, 3] += 20
+    X -= np.nanmean(X, axis=0)
+    array = da.from_array(X, chunks=(50, 12))
+    fitted = RobustSubspace(alpha=8.0, beta=1.0, client=client).fit(array)
+    local = regfactor.RobustSubspace(alpha=8.0, beta=1.0).fit(regfactor.BlockTable.of(X, rows=50))
+    assert fitted.objective_ == pytest.approx(local.objective_)
+    np.testing.assert_allclose(fitted.complete(array).compute(), local.complete(X), atol=1e-6)
+    assert fitted.transform(array).compute().shape == (len(X), len(local.components_))
 
 
 def test_weights_may_be_a_collection_and_the_client_the_current_one(client):

@@ -18,12 +18,13 @@ from sklearn.base import clone
 from regfactor.clusters import kmeans, mixture
 from regfactor.core.params import frozen, install_hint, optional
 from regfactor.engine.blocks import BlockTable, Executor, RowBlock
-from regfactor.tables import imputer, subspace
+from regfactor.tables import imputer, robust, subspace
 
 __all__ = [
     "BregmanKMeans",
     "BregmanMixture",
     "ConvexSubspace",
+    "RobustSubspace",
     "SubspaceImputer",
     "block_table",
 ]
@@ -345,6 +346,40 @@ class SubspaceImputer(Completing, imputer.SubspaceImputer):
         The same kind of table as X.
         """
         return self.complete(X, **known)
+
+
+class RobustSubspace(Completing, robust.RobustSubspace):
+    """min over Z, S of sum (z_ij + s_ij - x_ij)^2 / 2 + beta |S|_1 + alpha |Z|_tr, on Dask.
+
+    `regfactor.RobustSubspace` fitted to the chunks of a Dask array or frame. Outliers are not kept.
+
+    Parameters
+    ----------
+    *args, **parameters
+        Those of `regfactor.RobustSubspace`. Dask collections are fitted under the squared loss,
+        without an intercept; strengths that follow from the noise are those of 20,000 rows.
+    client : distributed.Client, optional
+        Its workers do the work; by default the current client.
+
+    See Also
+    --------
+    regfactor.RobustSubspace : The model, with all parameters.
+    """
+
+    _local = robust.RobustSubspace
+
+    def transform(self, X: Any) -> Any:
+        """Return the codes of each row; those of a Dask collection are a Dask array.
+
+        Parameters
+        ----------
+        X : Dask array or frame, or what the estimator in memory takes
+
+        Returns
+        -------
+        dask.array.Array or ndarray of shape (n_samples, n_components)
+        """
+        return self._by_rows("transform", X, len(self.components_))
 
 
 class BregmanKMeans(OnDask, kmeans.BregmanKMeans):

@@ -4,6 +4,9 @@ min over Phi, C, b of sum w/2 (phi_i c_j + b_j - x_ij)^2 + (alpha/2)(|Phi|^2 + |
 value is that of sum w/2 (z_ij + b_j - x_ij)^2 + alpha |Z|_tr. Codes are minimized out block by
 block, so that a pass over the table is a sum of functions of (block, C, b), and all that is kept
 between passes has the size of the components or of a Gram matrix of the columns.
+
+With outliers s_ij at a price beta, x_ij - s_ij takes the place of x_ij and beta |s_ij| is added:
+the Huber loss, whose outliers are minimized out with the codes.
 """
 
 from __future__ import annotations
@@ -18,13 +21,16 @@ import scipy.linalg
 from regfactor.core.factors import Factors
 from regfactor.core.linalg import is_below, is_sparse, positive_or_one
 from regfactor.core.loop import Iterate
-from regfactor.core.params import EPS, Array, frozen
+from regfactor.core.params import EPS, Array, UnsupportedProblem, frozen
 from regfactor.engine.blocks import BlockTable, RowBlock
 from regfactor.problems.base import Problem
 from regfactor.problems.convex import Bound
 from regfactor.problems.data import SUM_ROUNDING
 from regfactor.problems.layout import Pattern
 
+MAX_ROBUST_STEPS = 30  # Newton steps of the codes of rows with outliers
+ROBUST_TOL = 1e-9  # share of the cost of a block that ends them
+COST_ROUNDING = 1e-12
 PAIRS_AT_ONCE = 4_000_000  # products of codes that are held at once
 FIRST_INFLATION = 1e-9  # of an eigenvalue, which a factorization then proves to be an upper bound
 MAX_PROOFS = 6  # each tries a hundred times the inflation of the last
@@ -119,16 +125,20 @@ class BlockTerms:
     b: Array
     unit: Array
     alpha: float
+    price: float = np.inf
 
 
 @dataclass(frozen=True, eq=False)
 class BlockSums:
     """What a pass adds up, at the codes that are best for given components and offsets.
 
-    g is the residual phi_i c_j + b_j - x_ij, and all sums are weighted.
+    g is the residual phi_i c_j + b_j - x_ij, at most the price of an outlier, x' the entry without
+    its outlier, so that g = phi_i c_j + b_j - x'_ij; all sums are weighted.
 
     Attributes
     ----------
+    loss : float
+        sum g^2 / 2, and the prices of outliers.
     squares : float
         sum g^2.
     product : float
@@ -148,9 +158,10 @@ class BlockSums:
     equations : ndarray of shape (n_columns, (rank + 1) (rank + 2) / 2)
         Gram matrices of codes and one over the observed rows of each column, upper triangles.
     right : ndarray of shape (n_columns, rank + 1)
-        Products of x - b with codes and one.
+        Products of x' - b with codes and one.
     """
 
+    loss: float
     squares: float
     product: float
     size: float
@@ -173,7 +184,7 @@ def sums_of_block(block: RowBlock, terms: BlockTerms) -> BlockSums:
     weights = np.ones(block.length)
     if block.weights is not None:
         weights = block.weights
-    if is_sparse(X) or np.isnan(X).any():
+    if is_sparse(X) or np.isnan(X).any() or np.isfinite(terms.price):
         return _sums_of_entries(_entries(X), weights, terms)
     return _sums_of_complete(X / terms.unit - terms.b, weights, terms)
 
@@ -193,8 +204,10 @@ def _sums_of_complete(R: Array, weights: Array, terms: BlockTerms) -> BlockSums:
     weighted = D * weights[:, None]
     upper = np.triu_indices(D.shape[1])
     equations = (D.T @ weighted)[upper]
+    squares = float(np.vdot(scaled, scaled))
     return BlockSums(
-        float(np.vdot(scaled, scaled)),
+        squares / 2,
+        squares,
         float(np.vdot(G * weights[:, None], R)),
         float(np.vdot(R * weights[:, None], R)),
         weights @ G,
@@ -219,12 +232,21 @@ def _sums_of_entries(rows: BlockEntries, weights: Array, terms: BlockTerms) -> B
         right = pattern.times(r, D)
         ridge = np.full(k, terms.alpha)
         codes = pattern.T.solve_columns(D, np.ones(len(r)), ridge, right.T).T
+        if np.isfinite(terms.price):
+            codes = robust_codes(pattern, r, codes, terms)
         g = pattern.entries(Factors(codes, terms.C)) - r
+    outliers = g - np.clip(g, -terms.price, terms.price)
+    g = g - outliers
     w = weights[pattern.rows]
     D = np.column_stack([codes, np.ones(len(codes))])
     lower = pattern.gram(g * np.sqrt(w))
+    squares = float(np.vdot(w * g, g))
+    prices = 0.0
+    if outliers.any():
+        prices = terms.price * float(np.vdot(w, np.abs(outliers)))
     return BlockSums(
-        float(np.vdot(w * g, g)),
+        squares / 2 + prices,
+        squares,
         float(np.vdot(w * g, r)),
         float(np.vdot(w * r, r)),
         pattern.column_sums(w * g),
@@ -233,8 +255,51 @@ def _sums_of_entries(rows: BlockEntries, weights: Array, terms: BlockTerms) -> B
         weights @ codes,
         float(weights.sum()),
         _equations(pattern, w, D),
-        pattern.matrix(w * r).T @ D,
+        pattern.matrix(w * (r + outliers)).T @ D,
     )
+
+
+def robust_codes(pattern: Pattern, r: Array, codes: Array, terms: BlockTerms) -> Array:
+    """Return codes that minimize the Huber loss of rows, by Newton steps.
+
+    A row in which a step does not lower the cost takes the regression without its outliers instead,
+    which always does: the Huber loss is at most half the square of what they leave.
+    """
+    D = np.ascontiguousarray(terms.C.T)
+    ridge = np.full(len(terms.C), terms.alpha)
+    price = terms.price
+
+    def residuals(codes: Array) -> Array:
+        return pattern.entries(Factors(codes, terms.C)) - r
+
+    def costs(g: Array, codes: Array) -> Array:
+        inside = np.minimum(np.abs(g), price)
+        penalties = terms.alpha / 2 * np.square(codes).sum(axis=1)
+        return pattern.row_sums(inside * (np.abs(g) - inside / 2)) + penalties
+
+    g = residuals(codes)
+    cost = costs(g, codes)
+    for _ in range(MAX_ROBUST_STEPS):
+        clipped = np.clip(g, -price, price)
+        gradient = pattern.times(clipped, D) + terms.alpha * codes
+        inside = (np.abs(g) <= price).astype(np.float64)
+        step = pattern.T.solve_columns(D, inside, ridge, gradient.T).T
+        new = codes - step
+        g_new = residuals(new)
+        new_cost = costs(g_new, new)
+        risen = new_cost > cost * (1 + COST_ROUNDING)
+        if risen.any():
+            safe = pattern.T.solve_columns(D, np.ones(len(r)), ridge, gradient.T).T
+            new = np.where(risen[:, None], codes - safe, new)
+            g_new = residuals(new)
+            new_cost = costs(g_new, new)
+        gained = float((cost - new_cost).sum())
+        codes = new
+        g = g_new
+        cost = new_cost
+        if gained <= ROBUST_TOL * float(cost.sum()):
+            break
+    return codes
 
 
 def _equations(pattern: Pattern, w: Array, D: Array) -> Array:
@@ -280,16 +345,19 @@ class BlockSquares(Problem[BlockPoint]):
     alpha: float
     total: float  # weight of all rows
     fit_intercept: bool = True
+    price: float = np.inf  # of a unit of an outlier, of which the loss is the Huber loss
     solvers = ("regfactor.solvers.block_sweeps:BlockSweeps",)
 
     def check(self) -> None:
         """Raise, before any work, for an invalid strength."""
         if not 0 < self.alpha < np.inf:
             raise ValueError(f"alpha must be a positive finite number, got {self.alpha!r}.")
+        if np.isfinite(self.price) and self.fit_intercept:
+            raise UnsupportedProblem("Blocks of rows with outliers are fitted without offsets.")
 
     def sums(self, C: Array, b: Array) -> BlockSums:
         """Return the sums of one pass over the table."""
-        terms = BlockTerms(C, b, self.unit, self.alpha)
+        terms = BlockTerms(C, b, self.unit, self.alpha, self.price)
         sums: BlockSums = self.table.reduce(sums_of_block, terms)
         return sums
 
@@ -310,7 +378,7 @@ class BlockSquares(Problem[BlockPoint]):
     @property
     def floor(self) -> float:
         """A share of the objective of Z = 0."""
-        return 1e-3 * self.null_sums.squares / 2
+        return 1e-3 * self.null_sums.loss
 
     def first_iterates(self) -> tuple[Iterate[BlockPoint]]:
         """Return Z = 0 with its certificate."""
@@ -326,7 +394,7 @@ class BlockSquares(Problem[BlockPoint]):
     ) -> Iterate[BlockPoint]:
         """Return the point of a pass, with its objective and the bound that it proves."""
         point = BlockPoint(C, b, sums.moments)
-        objective = sums.squares / 2 + self.alpha * float(point.spectrum[0].sum())
+        objective = sums.loss + self.alpha * float(point.spectrum[0].sum())
         bound = self.bound(sums)
         more["info"] = {"rank": len(C)}
         return Iterate(point, objective, bound.value, bound.rigorous, **more)
@@ -347,6 +415,8 @@ class BlockSquares(Problem[BlockPoint]):
         longest = 1.0
         if norm > 0:
             longest = self.alpha / norm
+        if np.isfinite(self.price):
+            longest = min(longest, 1.0)  # up to which s g is at most the price
         # the means of g change no sum with x - b beyond their own
         product = sums.product
         if self.fit_intercept:

@@ -52,7 +52,7 @@ class BlockSweeps(Solver):
         while True:
             sums = problem.sums(C, b)
             limited = self.max_rank is not None and len(C) >= self.max_rank
-            value = sums.squares / 2 + problem.alpha / 2 * (np.trace(sums.moments) + np.vdot(C, C))
+            value = sums.loss + problem.alpha / 2 * (np.trace(sums.moments) + np.vdot(C, C))
             unchanged += 1
             if last - value > self.tol * abs(value):
                 unchanged = 0

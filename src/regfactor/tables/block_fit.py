@@ -15,7 +15,7 @@ from regfactor.engine.blocks import BlockTable
 from regfactor.fitting.inputs import ColumnUnits, row_weights
 from regfactor.fitting.scoring import Scoring
 from regfactor.fitting.units import ROUNDING_SPREAD
-from regfactor.losses import Squared
+from regfactor.losses import Loss, Robust, Squared
 from regfactor.penalties import Trace
 from regfactor.problems.block_squares import BlockPoint, BlockSquares, ColumnStatistics
 
@@ -48,43 +48,98 @@ def read_blocks(
 ) -> BlockInputs:
     """Return the problem of a table of blocks, after one pass over it."""
     _check_parameters(model, entry_weight)
-    table = table.threaded(model.n_jobs)
-    total = float(table.shape[0])
-    weights = row_weights(np.empty((table.shape[0], 0)), sample_weight)
-    if weights is not None:
-        total = float(weights.sum())
-        table = table.weighted(weights)
-    found: ColumnStatistics = table.reduce(ColumnStatistics.of_block)
-    if not found.entries:
-        raise ValueError("The table has no observed entry.")
-    if found.empty_rows:
-        warn(f"{found.empty_rows} rows have no observed entry; the model cannot learn from them.")
+    read = _Rows.of(model, table, sample_weight)
     unit = np.ones(table.n_columns)
     if model.scale:
-        unit = units_of(found)
+        unit = units_of(read.found)
     center = np.zeros(table.n_columns)
     if model.fit_intercept:
-        center = found.mean / unit
-    model._schema = None
-    model._noise = None
-    model._bounds = None
-    model._column_units = ColumnUnits(np.zeros(table.n_columns), unit)
-    model.n_features_in_ = table.n_columns
-    names = None
-    if table.names is not None:
-        names = list(table.names)
-        model.feature_names_in_ = np.asarray(names, dtype=object)
-    strengths = _strengths(model, table)
+        center = read.found.mean / unit
+    strengths = _strengths(model, read.table)
     problem = BlockSquares(
-        table,
+        read.table,
         unit,
         center,
-        found.count,
+        read.found.count,
         strengths.alpha,
-        total,
+        read.total,
         model.fit_intercept,
     )
-    return BlockInputs(table, problem, names, strengths.prior)
+    return read.inputs(model, problem, strengths.prior)
+
+
+def read_robust_blocks(model: Any, table: BlockTable, sample_weight: Any) -> BlockInputs:
+    """Return the problem of a table of blocks with outliers, after one pass over it."""
+    loss = model.loss
+    squared = is_option(loss, "squared") or isinstance(loss, Squared)
+    if not squared or model.fit_intercept or model.sparse_zeros != "missing":
+        raise ValueError(
+            "A BlockTable is fitted under loss='squared', with fit_intercept=False and "
+            f"sparse_zeros='missing'; got loss={loss!r}, fit_intercept={model.fit_intercept!r} and "
+            f"sparse_zeros={model.sparse_zeros!r}. Use these, or fit an array."
+        )
+    read = _Rows.of(model, table, sample_weight)
+    d = table.n_columns
+    if isinstance(model.alpha, str):
+        sample = read.table.sample(SAMPLE_ROWS)
+        chosen = clone(model).fit(sample)
+        alpha = float(chosen.alpha_ * growth(read.table, sample))
+        price = float(chosen.beta_)
+    else:
+        alpha = float(model.alpha)
+        price = alpha / np.sqrt(max(read.total, d))
+    if not isinstance(model.beta, str):
+        price = float(model.beta)
+    zero = np.zeros(d)
+    count = read.found.count
+    problem = BlockSquares(read.table, zero + 1, zero, count, alpha, read.total, False, price)
+    return read.inputs(model, problem, None)
+
+
+@frozen
+class _Rows:
+    """The weighted blocks of a table, and what a pass found of their columns."""
+
+    table: BlockTable
+    found: ColumnStatistics
+    total: float
+
+    @staticmethod
+    def of(model: Any, table: BlockTable, sample_weight: Any) -> _Rows:
+        """Pass over a table; raise if nothing is observed."""
+        table = table.threaded(model.n_jobs)
+        total = float(table.shape[0])
+        weights = row_weights(np.empty((table.shape[0], 0)), sample_weight)
+        if weights is not None:
+            total = float(weights.sum())
+            table = table.weighted(weights)
+        found: ColumnStatistics = table.reduce(ColumnStatistics.of_block)
+        if not found.entries:
+            raise ValueError("The table has no observed entry.")
+        if found.empty_rows:
+            warn(
+                f"{found.empty_rows} rows have no observed entry; the model cannot learn from them."
+            )
+        return _Rows(table, found, total)
+
+    def inputs(self, model: Any, problem: BlockSquares, prior: float | None) -> BlockInputs:
+        """Return the inputs of a fit, and set what a model knows of its columns."""
+        model._schema = None
+        model._noise = None
+        model._bounds = None
+        model._column_units = ColumnUnits(np.zeros(len(problem.unit)), problem.unit)
+        model.n_features_in_ = len(problem.unit)
+        names = None
+        if self.table.names is not None:
+            names = list(self.table.names)
+            model.feature_names_in_ = np.asarray(names, dtype=object)
+        return BlockInputs(self.table, problem, names, prior)
+
+
+def growth(table: BlockTable, sample: Any) -> float:
+    """Return by how much the norm of noise of a table is larger than that of a sample of rows."""
+    n, d = table.shape
+    return float((np.sqrt(n) + np.sqrt(d)) / (np.sqrt(sample.shape[0]) + np.sqrt(d)))
 
 
 def units_of(found: ColumnStatistics) -> Array:
@@ -132,8 +187,7 @@ def _strengths(model: Any, table: BlockTable) -> Strengths:
     if given and not model.debias:
         return Strengths(float(model.alpha), None)
     sample = table.sample(SAMPLE_ROWS)
-    n, d = table.shape
-    grown = float((np.sqrt(n) + np.sqrt(d)) / (np.sqrt(sample.shape[0]) + np.sqrt(d)))
+    grown = growth(table, sample)
     chooser = clone(model).set_params(loss="squared")
     if given:
         chooser.set_params(alpha=model.alpha / grown)
@@ -153,12 +207,15 @@ def publish_blocks(model: Any, solution: Solution[BlockPoint], inputs: BlockInpu
     model._intercept = point.b
     model._sizes = np.linalg.norm(factors.codes, axis=0)
     penalty = Trace().per_row(factors.codes)
-    model._score = Scoring(Squared(), penalty, inputs.problem.alpha)
+    loss: Loss = Squared()
+    if np.isfinite(inputs.problem.price):
+        loss = Robust(loss, inputs.problem.price)
+    model._score = Scoring(loss, penalty, inputs.problem.alpha)
     if inputs.prior is not None:
         model.prior_ = inputs.prior
         deviations = model._sizes / np.sqrt(inputs.problem.total)
         model._score = model._score.with_prior(deviations, inputs.prior)
-    model._loss_parts = Squared().parts(inputs.table.n_columns)
+    model._loss_parts = loss.parts(inputs.table.n_columns)
     model.alpha_ = inputs.problem.alpha
     model.alpha_max_ = inputs.problem.alpha_max()
     model.components_ = model._column_units.components(factors.C)

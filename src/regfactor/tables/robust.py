@@ -13,11 +13,11 @@ from regfactor.core.factors import Factors
 from regfactor.core.linalg import is_sparse
 from regfactor.core.loop import Solution
 from regfactor.core.params import Array, UnsupportedProblem, is_option
+from regfactor.engine.blocks import BlockTable
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.factor_estimator import (
     LOSS_OPTIONS,
     TABLE_CONSTRAINTS,
-    TableInputs,
 )
 from regfactor.fitting.inputs import as_float_table, weigh_columns
 from regfactor.fitting.known import NOTHING
@@ -25,9 +25,9 @@ from regfactor.fitting.noise import HUBER_FACTOR, gradient_size
 from regfactor.fitting.parameters import AUTO, NOISE_OPTION, POSITIVE, parametrized
 from regfactor.losses import Absolute, Loss, Robust, Stacked
 from regfactor.penalties import Trace
-from regfactor.problems import Convex
 from regfactor.problems.data import FILLER
 from regfactor.problems.layout import Pattern
+from regfactor.tables.block_fit import BlockInputs, publish_blocks, read_robust_blocks
 from regfactor.tables.intervals import CompletionIntervals
 
 
@@ -123,7 +123,9 @@ class RobustSubspace(CompletionIntervals):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or BlockTable of shape (n_samples, n_features)
+            Rows of a `BlockTable` are read in blocks, so that it may be larger than memory; under
+            the squared loss without an intercept. Their codes and outliers are not kept.
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
 
@@ -133,13 +135,50 @@ class RobustSubspace(CompletionIntervals):
         """
         return self._fit(X, sample_weight)
 
+    def transform(self, X: Any) -> Any:
+        """Return the codes of each row, scored alone with the components held fixed.
+
+        Missing entries (NaN) are allowed.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, BlockTable} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            Of a `BlockTable`, a `BlockTable` whose blocks are computed when they are read.
+        """
+        if isinstance(X, BlockTable):
+            return X.map(super().transform, len(self.components_))
+        return super().transform(X)
+
+    def complete(self, X: Any) -> Any:
+        """Return the table with its missing entries filled by the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, BlockTable} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        The same kind of table as X.
+        """
+        if isinstance(X, BlockTable):
+            return X.map(super().complete, X.n_columns)
+        return super().complete(X)
+
     def _publish(
         self,
         choice: Choice[Any],
         solution: Solution[Any],
-        inputs: TableInputs,
+        inputs: Any,
         run: Run,
     ) -> Solution[Any]:
+        if isinstance(inputs, BlockInputs):
+            self.beta_ = inputs.problem.price
+            publish_blocks(self, solution, inputs)
+            return solution
         published = super()._publish(choice, solution, inputs, run)
         self.beta_ = self._beta
         self.singular_values_ = self._sizes
@@ -199,7 +238,9 @@ class RobustSubspace(CompletionIntervals):
         limit = HUBER_FACTOR * self._noise
         return max(gradient_size(part, limit) for _, part in loss.parts(d))
 
-    def _read(self, X: Any, sample_weight: Any = None, entry_weight: Any = None, /) -> TableInputs:
+    def _read(self, X: Any, sample_weight: Any = None, entry_weight: Any = None, /) -> Any:
+        if isinstance(X, BlockTable):
+            return read_robust_blocks(self, X, sample_weight)
         inputs = super()._read(X, sample_weight, entry_weight)
         if self.loss is None and is_sparse(inputs.table):
             raise UnsupportedProblem(
@@ -227,7 +268,9 @@ class RobustSubspace(CompletionIntervals):
             return Absolute()
         return super()._as_loss(loss)
 
-    def _state(self, inputs: TableInputs) -> Convex:
+    def _state(self, inputs: Any) -> Any:
+        if isinstance(inputs, BlockInputs):
+            return inputs.problem
         return self._convex(inputs, Trace())
 
 
