@@ -66,6 +66,8 @@ class Estimator(BaseEstimator, abc.ABC):
     # global without a bound, why there is none
     _no_certificate = "the model"
     _locally = True
+    # a bound that is proven, where that of the solution rests on a local search
+    _relaxed_bound: float | None = None
     # whether tables may have missing entries, and be sparse
     _takes_missing = False
     _takes_sparse = False
@@ -149,6 +151,7 @@ class Estimator(BaseEstimator, abc.ABC):
                 float(solution.bound),
                 solution.rigorous,
                 solution.floor,
+                self._relaxed_bound,
             )
         if solution.status.converged:
             return

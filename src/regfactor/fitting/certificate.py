@@ -29,6 +29,7 @@ class Certificate:
     bound: float
     rigorous: bool
     floor: float = 0.0
+    relaxed_bound: float | None = None  # proven, where `bound` rests on a local search
 
     @property
     def gap(self) -> float:
@@ -43,8 +44,13 @@ class Certificate:
     def __str__(self) -> str:
         if self.rigorous:
             kind = "proven by a factorization"
-        else:
+        elif self.relaxed_bound is None:
             kind = "numerical: it rests on an iterative singular value"
+        else:
+            kind = (
+                "numerical: it rests on a local search for the dual norm, which can miss its "
+                f"largest value; proven by a convex relaxation is {self.relaxed_bound:.6g}"
+            )
         gap = max(self.gap, 0.0)
         share = f"relative gap {max(self.relative_gap, 0.0):.2g}"
         if self.floor > abs(self.objective):

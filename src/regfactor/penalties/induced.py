@@ -5,14 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from regfactor.norms import Blocks
-from regfactor.penalties.factor import AtomNorms, Penalty, PowerPenalty, SquaredL2
+from regfactor.penalties.factor import AtomNorms, Lasso, Penalty, PowerPenalty, SquaredL2
 from regfactor.penalties.gauges import Columns, Gauge, Rows, Trace
 from regfactor.penalties.sets import UnitBall
 from regfactor.penalties.two_view import TwoView
 
 
 def induced(on_codes: Penalty | None, on_components: Penalty | None) -> Gauge | None:
-    """Return the gauge that two penalties induce for a free number of atoms; None if unknown."""
+    """Return the gauge that two penalties induce for a free number of atoms; None if unknown.
+
+    Norms without a formula here are those of `regfactor.penalties.numerical`.
+    """
     match on_codes, on_components:
         case SquaredL2(), SquaredL2():
             return Trace()
@@ -20,6 +23,8 @@ def induced(on_codes: Penalty | None, on_components: Penalty | None) -> Gauge | 
             if np.ndim(weights):
                 return Trace(np.asarray(weights) ** -0.5)
             return Trace(float(weights) ** -0.5)
+        case Lasso(), UnitBall(norm=ball):  # the sum of the l1 norms of atoms
+            return Rows(ball)
         case AtomNorms(norm=codes), UnitBall(norm=Blocks(first=first, second=second) as ball):
             if codes.p == 1:
                 return Rows(ball)

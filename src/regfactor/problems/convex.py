@@ -22,6 +22,7 @@ from regfactor.core.params import (
 from regfactor.losses import Loss
 from regfactor.maps import Identity, Lags, Map, RowScale
 from regfactor.penalties import Gauge, Trace, TraceModulo, TwoView
+from regfactor.penalties.numerical import InducedNorm
 from regfactor.problems.base import Problem
 from regfactor.problems.data import Data, Term
 from regfactor.problems.design import Design
@@ -35,6 +36,7 @@ FACTORED_FISTA = "regfactor.solvers.factored_fista:FactoredFista"
 DOUGLAS_RACHFORD = "regfactor.solvers.douglas_rachford:DouglasRachford"
 ADMM = "regfactor.solvers.admm:Admm"
 FISTA = "regfactor.solvers.fista:Fista"
+GREEDY_ATOMS = "regfactor.solvers.greedy_atoms:GreedyAtoms"
 LARGE_TABLE = 10_000  # entries from which on proximal steps in factors are the fastest
 LARGE_SIDE = 300  # rows and columns from which on an iteration finds a norm fastest
 MAX_CONSTANT_SPREAD = 1e-12  # relative spread below which numbers are the same
@@ -73,7 +75,7 @@ def alpha_too_small(alpha: float) -> str:
 
 @dataclass(frozen=True)
 class Bound:
-    """A lower bound of the optimum; not rigorous if it rests on an iterative singular value."""
+    """A lower bound of the optimum; not rigorous if it rests on an iteration."""
 
     value: float
     rigorous: bool
@@ -96,6 +98,7 @@ class Convex(Problem[FactorPoint]):
         DOUGLAS_RACHFORD,
         ADMM,
         FISTA,
+        GREEDY_ATOMS,
     )
     smallest_tol = 0.0
 
@@ -345,6 +348,20 @@ class Convex(Problem[FactorPoint]):
         """
         Y = self.feasible(Y)
         return self._bound(Y, *self.dual_norm(Y))
+
+    def relaxed_bound(self, Y: Array) -> float:
+        """Return a proven lower bound under a gauge whose dual norm is found by local search.
+
+        A convex relaxation bounds that norm from above, so that this is lower than `bound`.
+        """
+        assert isinstance(self.gauge, InducedNorm)
+        Y = self.feasible(Y)
+        norm = self.gauge.polar_bound(self.map.adjoint(self.data.layout.matrix(Y)))
+        return self.bound_at(Y, norm)
+
+    def bound_at(self, Y: Array, norm: float) -> float:
+        """Return the lower bound that a feasible Y gives if its dual norm is at most `norm`."""
+        return self._bound(Y, norm, rigorous=False).value
 
     def _bound(self, Y: Array, norm: float, rigorous: bool) -> Bound:
         """Return the bound of a feasible Y of given dual norm: the greatest dual value of s Y.

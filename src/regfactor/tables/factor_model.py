@@ -25,6 +25,7 @@ from regfactor.losses import Loss
 from regfactor.losses.bregman import Bregman
 from regfactor.maps import Identity, Map
 from regfactor.penalties import Free, Gauge, OneHot, Penalty, SquaredL2, induced
+from regfactor.penalties.numerical import InducedNorm, numerical
 from regfactor.problems import Convex, Data, Design, Factored
 from regfactor.problems.convex import NEGATIVE_REMEDY
 from regfactor.solvers.base import solve_within
@@ -36,10 +37,12 @@ class FactorModel(CompletionIntervals):
     """min over Phi, C of sum of observed w f((Phi C)_ij; x_ij) + alpha R(Phi, C): any parts.
 
     The model is convex, solved to its global optimum and certified when R is a gauge
-    (`gauge=Trace()`), or when the two factor penalties induce one and `rank` is left free. With a
-    rank, with known factors, or with penalties that induce no gauge, it is solved locally, and
-    `gap_` raises. With `fit_intercept` unpenalized offsets of the columns are added to Phi C; with
-    a `map` the loss sees map(Phi C).
+    (`gauge=Trace()`), or when the two factor penalties induce one and `rank` is left free. Of two
+    norms of atoms, `AtomNorms(norm)` and `UnitBall(norm)`, that induce a norm without a formula,
+    the dual norm is found by local search: the certificate is then numerical, and states what a
+    convex relaxation proves. With a rank, with known factors, or with penalties that induce no
+    gauge, the model is solved locally, and `gap_` raises. With `fit_intercept` unpenalized offsets
+    of the columns are added to Phi C; with a `map` the loss sees map(Phi C).
 
     Parameters
     ----------
@@ -237,6 +240,9 @@ class FactorModel(CompletionIntervals):
             _warn_if_unbounded(choice.problem, published.point)
         elif self._has_map:
             self.components_ = published.point.factors.C
+        self._relaxed_bound = None
+        if self.is_convex_ and isinstance(choice.problem.gauge, InducedNorm):
+            self._relaxed_bound = choice.problem.relaxed_bound(solution.point.dual)
         return published
 
     @property
@@ -442,7 +448,7 @@ class FactorModel(CompletionIntervals):
         if self.gauge is not None:
             gauge = self.gauge
         elif self.rank is None and not known:
-            gauge = induced(on_codes, on_components)
+            gauge = induced(on_codes, on_components) or numerical(on_codes, on_components)
         if self.require == "global" and gauge is None:
             raise UnsupportedProblem(
                 f"require='global', but on_codes={on_codes} with on_components={on_components} and "
