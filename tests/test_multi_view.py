@@ -13,6 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 from regfactor import MultiViewSubspace, datasets
 from regfactor.core.factors import Factors
 from regfactor.losses import Huber
+from regfactor.views.explained import ExplainedVariance
 from regfactor.views.shared_private import SharedPrivate
 
 WIDTHS = (20, 15, 12)
@@ -360,3 +361,15 @@ def test_gross_errors_do_not_count_as_variance_to_be_explained():
     # the squared loss has no gross errors: they are part of the view
     squared = MultiViewSubspace(loss="squared").fit(spoiled)
     assert squared.explained_[0, :2].sum() < 0.5 * clean.explained_[0, :2].sum()
+
+
+def test_the_text_of_many_components_names_the_first_ten_and_sums_the_others():
+    shares = rng(30).dirichlet(np.ones(25), 3)
+    few = ExplainedVariance(["a", "b", "c"], shares[:, -4:])
+    assert str(few).splitlines()[0].split() == ["view", "0", "1", "2", "private"]
+    header, first, *_ = str(ExplainedVariance(["a", "b", "c"], shares)).splitlines()
+    assert header.split() == ["view", *map(str, range(10)), "14", "more", "private"]
+    found = [float(cell.rstrip("%")) / 100 for cell in first.split()[1:]]
+    expected = [*shares[0, :10], shares[0, 10:24].sum(), shares[0, 24]]
+    np.testing.assert_allclose(found, expected, atol=6e-4)
+    assert max(map(len, str(ExplainedVariance(["a", "b", "c"], shares)).splitlines())) < 120

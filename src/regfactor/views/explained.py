@@ -11,6 +11,7 @@ import numpy as np
 from regfactor.core.params import Array
 
 PRIVATE = "private"
+MAX_PRINTED = 10  # shared components that the text names, the first ones
 
 
 def explained_shares(
@@ -48,7 +49,11 @@ def explained_shares(
 
 @dataclass(frozen=True)
 class ExplainedVariance:
-    """Shares of the variance of views; its `str` is a table."""
+    """Shares of the variance of views; its `str` is a table.
+
+    The text has a column for each of the first ten shared components, and one for the sum of the
+    others; `to_frame` has all.
+    """
 
     views: list[Any]
     shares: Array
@@ -65,7 +70,14 @@ class ExplainedVariance:
 
     def __str__(self) -> str:
         width = max(len("view"), *(len(str(view)) for view in self.views))
-        lines = [f"{'view':<{width}}" + "".join(f"{name:>9}" for name in self.names)]
-        for view, row in zip(self.views, self.shares, strict=True):
+        names = self.names
+        shares = self.shares
+        n_others = len(names) - 1 - MAX_PRINTED
+        if n_others > 1:
+            others = shares[:, MAX_PRINTED:-1].sum(axis=1, keepdims=True)
+            shares = np.hstack([shares[:, :MAX_PRINTED], others, shares[:, -1:]])
+            names = [*names[:MAX_PRINTED], f"{n_others} more", PRIVATE]
+        lines = [f"{'view':<{width}}" + "".join(f"{name:>9}" for name in names)]
+        for view, row in zip(self.views, shares, strict=True):
             lines.append(f"{view!s:<{width}}" + "".join(f"{share:9.1%}" for share in row))
         return "\n".join(lines)
