@@ -52,14 +52,17 @@ class TwoWay:
         cross = np.einsum("ik,ij,j->jki", D, h, e, optimize=True)  # d x q x n
         if d * q <= n:
             cross = cross.reshape(d * q, n)
-            schur = scipy.linalg.block_diag(*columns) - (cross * _inverse(rows)) @ cross.T
+            eliminated = cross * _inverse(rows)
+            schur = scipy.linalg.block_diag(*columns) - eliminated @ cross.T
             right = on_columns.ravel() - cross @ quotient(on_rows, rows)
-            B = _solved(schur, right, columns.diagonal(axis1=1, axis2=2).max(initial=0))
+            diagonals = columns.diagonal(axis1=1, axis2=2)
+            B = _solved(schur, right, diagonals.max(initial=0))
             a = quotient(on_rows - cross.T @ B, rows)
             return B.reshape(d, q).T, a
         largest = columns.diagonal(axis1=1, axis2=2).max(axis=1, initial=0)
         lift = np.where(largest > 0, JITTER * largest, 1.0)
-        inverse = np.linalg.inv(columns + lift[:, None, None] * np.eye(q))
+        columns = columns + lift[:, None, None] * np.eye(q)
+        inverse = np.linalg.inv(columns)
         eliminated = inverse @ cross
         schur = np.diag(rows) - np.einsum("jki,jkl->il", cross, eliminated, optimize=True)
         right = on_rows - np.einsum("jki,jk->i", eliminated, on_columns)
@@ -149,4 +152,6 @@ def _solved(A: Array, right: Array, size: float) -> Array:
     """Solve A x = right for a symmetric A without negative eigenvalues, which may be singular."""
     if size <= 0:
         return np.zeros_like(right)
-    return np.linalg.solve(A + JITTER * len(A) * size * np.eye(len(A)), right)
+    k = len(A)
+    lifted = A + JITTER * k * size * np.eye(k)
+    return np.linalg.solve(lifted, right)

@@ -55,26 +55,29 @@ def rows_are_legal(case: DivergenceCase) -> None:
 
 def divergence_is_not_negative(case: DivergenceCase) -> None:
     """D(x, m) >= 0, and zero of a row from itself."""
+    divergence = case.divergence
     X = case.rows(1)
-    require_at_most(-case.divergence.paired(X, case.rows(2)), 1e-12, "-D(x, m)", x=X)
-    own = case.divergence.paired(X, X)
+    require_at_most(-divergence.paired(X, case.rows(2)), 1e-12, "-D(x, m)", x=X)
+    own = divergence.paired(X, X)
     require_close(own, np.zeros_like(own), "D(x, x)", 0, 1e-9, x=X)
 
 
 def both_methods_agree(case: DivergenceCase) -> None:
     """`between` gives for each pair what `paired` gives."""
+    divergence = case.divergence
     X = case.rows(3)
     M = case.rows(4, 5)
     anchor = X.mean(axis=0)
-    D = case.divergence.between(X, M, anchor)
+    D = divergence.between(X, M, anchor)
     require(D.shape == (len(X), len(M)), f"between gives the shape {D.shape}")
     for j, m in enumerate(M):
-        expected = case.divergence.paired(X, np.broadcast_to(m, X.shape))
+        expected = divergence.paired(X, np.broadcast_to(m, X.shape))
         require_close(D[:, j], expected, f"between, center {j}", 1e-9, 1e-9, x=X)
 
 
 def center_is_minimal_and_legal(case: DivergenceCase) -> None:
     """`center` minimizes the weighted sum of divergences, and lies in `domain`."""
+    divergence = case.divergence
     X = case.rows(0)
     n, d = X.shape
     random = rng(case.seed)
@@ -83,14 +86,14 @@ def center_is_minimal_and_legal(case: DivergenceCase) -> None:
         weights: Array = np.ones(n)
         if w is not None:
             weights = w
-        center = case.divergence.center(X, w)
+        center = divergence.center(X, w)
         require(center.shape == (d,), f"center gives the shape {center.shape}, expected ({d},)")
-        legal = case.divergence.domain.contains(center).all()
+        legal = divergence.domain.contains(center).all()
         require(bool(legal), f"center is outside of `domain`: {center}")
         least = case.cost(X, center, weights)
         shares = 10.0 ** random.uniform(-6, 0, size=(n, 1))
         others = list((1 - shares) * center + shares * X)  # between legal rows
-        domain = case.divergence.domain
+        domain = divergence.domain
         if not np.isfinite([domain.low, domain.high]).any():
             others += list(center + shares * random.normal(size=(n, d)))
         best = min(case.cost(X, m, weights) for m in others)
@@ -99,27 +102,30 @@ def center_is_minimal_and_legal(case: DivergenceCase) -> None:
 
 def center_takes_sparse_rows(case: DivergenceCase) -> None:
     """`center` takes a scipy sparse array."""
+    divergence = case.divergence
     X = case.rows(0)
     for w in (None, rng(1).integers(1, 4, len(X)).astype(float)):
-        found = case.divergence.center(scipy.sparse.csr_array(X), w)
-        require_close(found, case.divergence.center(X, w), "center of sparse rows", 1e-12, 1e-14)
+        found = divergence.center(scipy.sparse.csr_array(X), w)
+        require_close(found, divergence.center(X, w), "center of sparse rows", 1e-12, 1e-14)
 
 
 def centers_are_those_of_each_weight(case: DivergenceCase) -> None:
     """`centers` gives the center under each column of weights."""
+    divergence = case.divergence
     X = case.rows(5, 20)
     weights = rng(1).random((20, 3))
-    each = np.stack([case.divergence.center(X, w) for w in weights.T])
-    require_close(case.divergence.centers(X, weights), each, "centers", 1e-12)
+    each = np.stack([divergence.center(X, w) for w in weights.T])
+    require_close(divergence.centers(X, weights), each, "centers", 1e-12)
 
 
 def nothing_is_mutated(case: DivergenceCase) -> None:
     """No method writes to its arguments."""
+    divergence = case.divergence
     X = frozen(case.rows(6))
     M = frozen(case.rows(7))
-    case.divergence.center(X)
-    case.divergence.between(X, M, frozen(X.mean(axis=0)))
-    case.divergence.paired(X, M)
+    divergence.center(X)
+    divergence.between(X, M, frozen(X.mean(axis=0)))
+    divergence.paired(X, M)
 
 
 def divergence_is_cloned(case: DivergenceCase) -> None:

@@ -70,151 +70,162 @@ def gauge_fits(case: GaugeCase) -> None:
 
 def value_takes_factors(case: GaugeCase) -> None:
     """`value` of factors is that of their product."""
+    gauge = case.gauge
     factors = case.factors(3, 2)
-    expected = case.gauge.value(factors.dense())
-    require_close(case.gauge.value(factors), expected, "value of factors", 1e-9)
+    expected = gauge.value(factors.dense())
+    require_close(gauge.value(factors), expected, "value of factors", 1e-9)
 
 
 def gauge_is_a_norm(case: GaugeCase) -> None:
     """`value` is a norm: homogeneous, subadditive, zero at zero."""
+    gauge = case.gauge
     Z = case.matrix(5, 4)
     W = case.matrix(2, 5)
-    value = case.gauge.value(Z)
-    require_close(case.gauge.value(-2.5 * Z), 2.5 * value, "value of -2.5 Z", 1e-9)
-    limit = value + case.gauge.value(W) + 1e-9
-    require_at_most(case.gauge.value(Z + W), limit, "value of Z + W")
-    require_close(case.gauge.value(np.zeros(case.shape)), 0.0, "value of zeros")
+    value = gauge.value(Z)
+    require_close(gauge.value(-2.5 * Z), 2.5 * value, "value of -2.5 Z", 1e-9)
+    limit = value + gauge.value(W) + 1e-9
+    require_at_most(gauge.value(Z + W), limit, "value of Z + W")
+    require_close(gauge.value(np.zeros(case.shape)), 0.0, "value of zeros")
 
 
 def polar_bounds_every_pairing(case: GaugeCase) -> None:
     """<Z, G> <= `value`(Z) `polar`(G): without it a certificate is false."""
+    gauge = case.gauge
     for rank in RANKS:
         for seed in range(5):
             Z = case.matrix(rank, 6 + seed)
             G = rng(20 + seed).normal(size=case.shape)
-            limit = case.gauge.value(Z) * case.gauge.polar(G).value * (1 + 1e-9)
+            limit = gauge.value(Z) * gauge.polar(G).value * (1 + 1e-9)
             require_at_most(float((Z * G).sum()), limit, f"<Z, G>, rank {rank}")
 
 
 def polar_is_attained(case: GaugeCase) -> None:
     """The atom that `polar` returns has norm one and attains it."""
+    gauge = case.gauge
     for rank in RANKS:
         G = case.matrix(rank, 7)
-        polar = case.gauge.polar(G)
+        polar = gauge.polar(G)
         atom = polar.atoms
         require(atom.rank == 1, f"polar returns {atom.rank} atoms, expected 1")
-        require_close(case.gauge.cost(atom), 1.0, "cost of the atom", 1e-7)
-        require_close(case.gauge.value(atom.dense()), 1.0, "value of the atom", 1e-7)
+        require_close(gauge.cost(atom), 1.0, "cost of the atom", 1e-7)
+        require_close(gauge.value(atom.dense()), 1.0, "value of the atom", 1e-7)
         pairing = float((G * atom.dense()).sum())
         require_close(pairing, polar.value, "<G, atom>", 1e-6)
         require_at_most(pairing, polar.value * (1 + 1e-12), "<G, atom>")
-    nothing = case.gauge.polar(np.zeros(case.shape))
+    nothing = gauge.polar(np.zeros(case.shape))
     require(nothing.value == 0, f"polar of zeros is {nothing.value}")
     require(bool(np.isfinite(nothing.atoms.dense()).all()), "the atom of zeros is not finite")
 
 
 def recovery_is_exact(case: GaugeCase) -> None:
     """`recover` returns factors of Z whose `cost` is `value`(Z)."""
+    gauge = case.gauge
     for rank in RANKS:
         Z = case.matrix(rank, 10)
-        factors = case.gauge.recover(Z)
+        factors = gauge.recover(Z)
         require_close(factors.dense(), Z, "product of the factors", 0, 1e-12 * np.abs(Z).max())
-        require_close(case.gauge.cost(factors), case.gauge.value(Z), "cost", 1e-10)
+        require_close(gauge.cost(factors), gauge.value(Z), "cost", 1e-10)
 
 
 def recovery_takes_zeros(case: GaugeCase) -> None:
     """`recover` takes rows and columns of zeros, and gives no atom for zeros alone."""
+    gauge = case.gauge
     Z = case.matrix(5, 13)
     Z[2] = 0
     Z[:, 3] = 0
-    factors = case.gauge.recover(Z)
+    factors = gauge.recover(Z)
     require_close(factors.dense(), Z, "product of the factors", 0, 1e-12)
     finite = np.isfinite(factors.codes).all() and np.isfinite(factors.C).all()
     require(bool(finite), "factors are not finite")
-    require_close(case.gauge.cost(factors), case.gauge.value(Z), "cost", 1e-10)
-    nothing = case.gauge.recover(np.zeros(case.shape))
-    same = nothing.shape == case.shape and nothing.rank == case.gauge.n_free
+    require_close(gauge.cost(factors), gauge.value(Z), "cost", 1e-10)
+    nothing = gauge.recover(np.zeros(case.shape))
+    same = nothing.shape == case.shape and nothing.rank == gauge.n_free
     require(same, f"{nothing.rank} atoms for a matrix of zeros")
-    require(case.gauge.cost(nothing) == 0, "zeros have a cost")
+    require(gauge.cost(nothing) == 0, "zeros have a cost")
 
 
 def cost_bounds_the_value(case: GaugeCase) -> None:
     """`cost` of any factors is at least `value` of their product."""
+    gauge = case.gauge
     for rank in (1, 4, 9):
         for seed in range(5):
             factors = case.factors(rank, 30 + seed)
-            value = case.gauge.value(factors.dense()) * (1 - 1e-9)
-            require_at_most(value, case.gauge.cost(factors), f"value, rank {rank}")
+            value = gauge.value(factors.dense()) * (1 - 1e-9)
+            require_at_most(value, gauge.cost(factors), f"value, rank {rank}")
 
 
 def cost_is_independent_of_scales(case: GaugeCase) -> None:
     """`cost` does not depend on how an atom divides its scale between codes and components."""
+    gauge = case.gauge
     factors = case.factors(4, 14)
     s = rng(15).uniform(0.1, 9, 4)
     scaled = Factors(factors.codes * s, factors.C / s[:, None])
-    require_close(case.gauge.cost(scaled), case.gauge.cost(factors), "cost", 1e-12)
+    require_close(gauge.cost(scaled), gauge.cost(factors), "cost", 1e-12)
 
 
 def prox_is_optimal(case: GaugeCase) -> None:
     """W - `prox`(W, t) has polar t at most, and pairs with the prox to t times its value."""
+    gauge = case.gauge
     if not case.has_prox:
         return
     W = case.matrix(5, 15)
     for t in STRENGTHS:
-        factors = case.gauge.prox(W, t)
+        factors = gauge.prox(W, t)
         P = factors.dense()
-        value = case.gauge.value(P)
-        require_at_most(case.gauge.polar(W - P).value, t * (1 + 1e-9), f"polar(W - P), t = {t}")
+        value = gauge.value(P)
+        require_at_most(gauge.polar(W - P).value, t * (1 + 1e-9), f"polar(W - P), t = {t}")
         require_close(float(((W - P) * P).sum()), t * value, f"<W - P, P>, t = {t}", 1e-9, 1e-9)
-        require_close(case.gauge.cost(factors), value, f"cost of the prox, t = {t}", 1e-9, 1e-12)
-    beyond = case.gauge.prox(W, 1.000001 * case.gauge.polar(W).value)
-    require(beyond.rank == case.gauge.n_free, f"{beyond.rank} atoms of the prox beyond the polar")
-    require_close(case.gauge.value(beyond), 0.0, "value of the prox beyond the polar", 0, 1e-12)
-    if not case.gauge.n_free:
+        require_close(gauge.cost(factors), value, f"cost of the prox, t = {t}", 1e-9, 1e-12)
+    beyond = gauge.prox(W, 1.000001 * gauge.polar(W).value)
+    require(beyond.rank == gauge.n_free, f"{beyond.rank} atoms of the prox beyond the polar")
+    require_close(gauge.value(beyond), 0.0, "value of the prox beyond the polar", 0, 1e-12)
+    if not gauge.n_free:
         require(not beyond.dense().any(), "the prox beyond the polar is not zero")
 
 
 def transpose_agrees(case: GaugeCase) -> None:
     """`T` is the same norm of the transpose, with its polar, recovery and prox."""
+    gauge = case.gauge
     if not case.has_transpose:
         return
     Z = case.matrix(3, 17)
     G = case.matrix(5, 18)
-    turned = case.gauge.T
-    value = case.gauge.value(Z)
+    turned = gauge.T
+    value = gauge.value(Z)
     require_close(turned.value(Z.T), value, "value of the transpose", 1e-9)
-    require_close(turned.polar(G.T).value, case.gauge.polar(G).value, "polar", 1e-6)
+    require_close(turned.polar(G.T).value, gauge.polar(G).value, "polar", 1e-6)
     recovered = turned.recover(Z.T)
     require_close(recovered.dense(), Z.T, "product of the factors", 0, 1e-12)
     require_close(turned.cost(recovered), value, "cost", 1e-9)
     require_close(turned.T.value(Z), value, "value after two transpositions", 1e-12)
     if case.has_prox:
-        expected = case.gauge.prox(G, 0.7).dense().T
+        expected = gauge.prox(G, 0.7).dense().T
         require_close(turned.prox(G.T, 0.7).dense(), expected, "prox", 0, 1e-8)
 
 
 def factor_penalties_induce_the_norm(case: GaugeCase) -> None:
     """The penalties of `factored` cost at least `value`, and as much at `recover`."""
-    if case.gauge.n_free:
+    gauge = case.gauge
+    if gauge.n_free:
         return
-    on_codes, on_components = case.gauge.factored()
+    on_codes, on_components = gauge.factored()
 
     def paid(factors: Factors) -> float:
         return on_codes.value(factors.codes) + on_components.value(factors.C)
 
     for rank in RANKS:
         Z = case.matrix(rank, 21)
-        recovered = case.gauge.recover(Z)
-        least = min(paid(recovered), paid(_shared(case.gauge, recovered)))
-        if least > case.gauge.value(Z) * (1 + 1e-9):  # shares of other units
+        recovered = gauge.recover(Z)
+        least = min(paid(recovered), paid(_shared(gauge, recovered)))
+        if least > gauge.value(Z) * (1 + 1e-9):  # shares of other units
             least = _paid_at_best_scales(paid, recovered)
-        require_close(least, case.gauge.value(Z), f"factor penalties, rank {rank}", 1e-9)
+        require_close(least, gauge.value(Z), f"factor penalties, rank {rank}", 1e-9)
     for seed in range(5):
         factors = case.factors(4, 40 + seed)
-        recovered = case.gauge.recover(factors.dense())
+        recovered = gauge.recover(factors.dense())
         for tried in (factors, recovered):
-            for at in (tried, _shared(case.gauge, tried)):
-                value = case.gauge.value(at) * (1 - 1e-9)
+            for at in (tried, _shared(gauge, tried)):
+                value = gauge.value(at) * (1 - 1e-9)
                 require_at_most(value, paid(at), "value")
 
 
@@ -246,16 +257,17 @@ def _shared(gauge: Gauge, factors: Factors) -> Factors:
 
 def nothing_is_mutated(case: GaugeCase) -> None:
     """No method writes to its arguments, and float32 stays float32."""
+    gauge = case.gauge
     for dtype in (np.float64, np.float32):
         Z = frozen(case.matrix(3, 27).astype(dtype))
-        factors = case.gauge.recover(Z)
+        factors = gauge.recover(Z)
         for found in (factors.Phi.dtype, factors.C.dtype):
             require(found == dtype, f"recover gives {found} of {np.dtype(dtype)}")
-        case.gauge.value(Z)
-        case.gauge.polar(Z)
-        case.gauge.cost(Factors(frozen(factors.codes), frozen(factors.C)))
+        gauge.value(Z)
+        gauge.polar(Z)
+        gauge.cost(Factors(frozen(factors.codes), frozen(factors.C)))
         if case.has_prox:
-            found = case.gauge.prox(frozen(case.matrix(3, 32).astype(dtype)), 0.1).dense().dtype
+            found = gauge.prox(frozen(case.matrix(3, 32).astype(dtype)), 0.1).dense().dtype
             require(found == dtype, f"prox gives {found} of {np.dtype(dtype)}")
 
 

@@ -35,10 +35,11 @@ class MapCase:
 
 def map_fits(case: MapCase) -> None:
     """`check` accepts the shape of the trial, and both methods return the shapes of `domain`."""
-    case.map.check(case.shape)
+    map = case.map
+    map.check(case.shape)
     W, R = case.pair(0)
-    require(case.map(W).shape == R.shape, f"the image has the shape {case.map(W).shape}")
-    turned = case.map.adjoint(R)
+    require(map(W).shape == R.shape, f"the image has the shape {map(W).shape}")
+    turned = map.adjoint(R)
     require(turned.shape == W.shape, f"adjoint gives the shape {turned.shape}, expected {W.shape}")
 
 
@@ -60,10 +61,11 @@ def map_is_linear(case: MapCase) -> None:
 
 def norm2_is_the_squared_norm(case: MapCase) -> None:
     """`norm2` is the square of the largest singular value."""
-    shape = case.map.domain(case.shape)
+    map = case.map
+    shape = map.domain(case.shape)
     units = np.eye(int(np.prod(shape))).reshape(-1, *shape)
-    matrix = np.array([case.map(unit).ravel() for unit in units]).T
-    require_close(case.map.norm2, np.linalg.norm(matrix, 2) ** 2, "norm2", 1e-12)
+    matrix = np.array([map(unit).ravel() for unit in units]).T
+    require_close(map.norm2, np.linalg.norm(matrix, 2) ** 2, "norm2", 1e-12)
 
 
 def nothing_is_mutated(case: MapCase) -> None:

@@ -51,95 +51,104 @@ def inner(A: Array, B: Array) -> Array:
 
 def value_is_a_norm(case: NormCase) -> None:
     """`value` is homogeneous, subadditive, zero at zero only."""
+    norm = case.norm
     V = case.vectors(1)
     W = case.vectors(2)[::-1]
-    value = case.norm.value(V)
-    require_close(case.norm.value(-2.5 * V), 2.5 * value, "value of -2.5 v", 1e-12, 0, v=V)
-    limit = value + case.norm.value(W) + 1e-12
-    require_at_most(case.norm.value(V + W), limit, "value of v + w", v=V, w=W)
-    require_close(case.norm.value(np.zeros(case.length)), 0.0, "value of zeros")
+    value = norm.value(V)
+    require_close(norm.value(-2.5 * V), 2.5 * value, "value of -2.5 v", 1e-12, 0, v=V)
+    limit = value + norm.value(W) + 1e-12
+    require_at_most(norm.value(V + W), limit, "value of v + w", v=V, w=W)
+    require_close(norm.value(np.zeros(case.length)), 0.0, "value of zeros")
     require_at_most(-value[1:], -np.finfo(float).tiny, "minus the value", v=V[1:])
 
 
 def dual_bounds_every_pairing(case: NormCase) -> None:
     """<g, v> <= `dual`(g) `value`(v)."""
+    norm = case.norm
     V = case.vectors(3)
     G = case.vectors(4)
-    limit = case.norm.dual(G)[:, None] * case.norm.value(V)[None, :] + 1e-12
+    limit = norm.dual(G)[:, None] * norm.value(V)[None, :] + 1e-12
     require_at_most(G @ V.T, limit, "<g, v>")
 
 
 def support_attains_the_dual(case: NormCase) -> None:
     """`support`(g) has norm one and <g, support(g)> = `dual`(g)."""
+    norm = case.norm
     G = case.vectors(5)
-    U = case.norm.support(G)
-    require_close(inner(G, U), case.norm.dual(G), "<g, support>", 1e-10, 1e-14, g=G)
-    values = case.norm.value(U)[1:]
+    U = norm.support(G)
+    require_close(inner(G, U), norm.dual(G), "<g, support>", 1e-10, 1e-14, g=G)
+    values = norm.value(U)[1:]
     require_close(values, np.ones_like(values), "value of the support", 1e-10, 0, g=G[1:])
     require(not U[0].any(), "the support of zeros is not zero")
 
 
 def extreme_scales_are_taken(case: NormCase) -> None:
     """Value, dual and support take vectors of size 1e-150 and 1e150."""
+    norm = case.norm
     G = case.vectors(6)
     for scale in (1e-150, 1e150):
         for name in ("value", "dual"):
-            function = getattr(case.norm, name)
+            function = getattr(norm, name)
             require_close(function(scale * G), scale * function(G), f"{name} of {scale} g", 1e-9)
-        expected = case.norm.support(G)
-        require_close(case.norm.support(scale * G), expected, f"support of {scale} g", 1e-9, 1e-9)
+        expected = norm.support(G)
+        require_close(norm.support(scale * G), expected, f"support of {scale} g", 1e-9, 1e-9)
 
 
 def prox_is_optimal(case: NormCase) -> None:
     """w - `prox`(w, t) has dual t at most, and pairs with the prox to t times its value."""
+    norm = case.norm
     W = case.vectors(7)
     for t in STRENGTHS:
-        P = case.norm.prox(W, t)
-        require_at_most(case.norm.dual(W - P), t * (1 + 1e-9), f"dual(w - p), t = {t}", w=W)
-        expected = t * case.norm.value(P)
+        P = norm.prox(W, t)
+        require_at_most(norm.dual(W - P), t * (1 + 1e-9), f"dual(w - p), t = {t}", w=W)
+        expected = t * norm.value(P)
         require_close(inner(W - P, P), expected, f"<w - p, p>, t = {t}", 1e-7, 1e-9, w=W)
-    require_close(case.norm.prox(W, 0.0), W, "prox of strength 0", 0, 1e-14)
+    require_close(norm.prox(W, 0.0), W, "prox of strength 0", 0, 1e-14)
 
 
 def prox_is_zero_where_the_dual_is_small(case: NormCase) -> None:
     """`prox`(w, t) is zero exactly where `dual`(w) <= t."""
+    norm = case.norm
     for row in case.vectors(8)[1:3]:
-        edge = case.norm.dual(row)
-        beyond = case.norm.prox(row, 1.000001 * edge)
+        edge = norm.dual(row)
+        beyond = norm.prox(row, 1.000001 * edge)
         require_close(beyond, np.zeros_like(beyond), "prox beyond the dual", 0, 1e-12)
-        before = case.norm.prox(row, 0.99 * edge)
+        before = norm.prox(row, 0.99 * edge)
         require(bool(before.any()), "the prox of a smaller strength is zero")
 
 
 def prox_scales(case: NormCase) -> None:
     """`prox`(s w, s t) = s prox(w, t)."""
+    norm = case.norm
     W = case.vectors(10)
     for scale in (1e-8, 1e8):
-        found = case.norm.prox(scale * W, scale * 0.7) / scale
-        require_close(found, case.norm.prox(W, 0.7), f"prox of {scale} w", 1e-7, 1e-7, w=W)
+        found = norm.prox(scale * W, scale * 0.7) / scale
+        require_close(found, norm.prox(W, 0.7), f"prox of {scale} w", 1e-7, 1e-7, w=W)
 
 
 def norm_acts_on_the_last_axis(case: NormCase) -> None:
     """All methods act on the last axis, each vector alone."""
+    norm = case.norm
     V = case.vectors(11)
     stack = V.reshape(5, 6, -1)
     for name in ("value", "dual", "support"):
-        function = getattr(case.norm, name)
+        function = getattr(norm, name)
         found = function(stack)
         require_close(found, function(V).reshape(found.shape), f"{name} of a stack", 1e-7, 1e-12)
-    together = case.norm.prox(V, 0.5)
-    require_close(case.norm.prox(stack, 0.5), together.reshape(stack.shape), "prox", 1e-7, 1e-9)
-    alone = np.array([case.norm.prox(row, 0.5) for row in V[:2]])
+    together = norm.prox(V, 0.5)
+    require_close(norm.prox(stack, 0.5), together.reshape(stack.shape), "prox", 1e-7, 1e-9)
+    alone = np.array([norm.prox(row, 0.5) for row in V[:2]])
     require_close(together[:2], alone, "prox of a row", 1e-7, 1e-9)
 
 
 def nothing_is_mutated(case: NormCase) -> None:
     """No method writes to its arguments, and float32 stays float32."""
+    norm = case.norm
     V = case.vectors(12)
     for dtype in (np.float64, np.float32):
         at = frozen(V.astype(dtype))
-        found = [case.norm.value(at), case.norm.dual(at), case.norm.support(at)]
-        found.append(case.norm.prox(at, 0.5))
+        found = [norm.value(at), norm.dual(at), norm.support(at)]
+        found.append(norm.prox(at, 0.5))
         for name, result in zip(("value", "dual", "support", "prox"), found, strict=True):
             require(result.dtype == dtype, f"{name} gives {result.dtype} of {np.dtype(dtype)}")
 

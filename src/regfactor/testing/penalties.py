@@ -60,45 +60,49 @@ def penalty_fits(case: PenaltyCase) -> None:
 
 def value_is_the_sum_of_rows(case: PenaltyCase) -> None:
     """`value` is the sum of `rows`, unless `rowwise` is false."""
-    if not case.penalty.rowwise:
+    penalty = case.penalty
+    if not penalty.rowwise:
         return
     A = case.factor(0)
-    rows = case.penalty.rows(A)
+    rows = penalty.rows(A)
     require(
         rows.shape == (len(A),), f"rows gives the shape {rows.shape}, expected one number a row"
     )
-    require_close(case.penalty.value(A), rows.sum(), "value", 1e-9, 1e-12)
+    require_close(penalty.value(A), rows.sum(), "value", 1e-9, 1e-12)
     if not case.takes_single_rows:
         return
-    alone = np.concatenate([case.penalty.rows(A[i : i + 1]) for i in range(len(A))])
+    alone = np.concatenate([penalty.rows(A[i : i + 1]) for i in range(len(A))])
     require_close(rows, alone, "rows together and alone", 1e-9, 1e-12, row=A)
 
 
 def separable_is_a_sum_over_entries(case: PenaltyCase) -> None:
     """With `separable`, the value is a sum over entries."""
-    if not case.penalty.separable:
+    penalty = case.penalty
+    if not penalty.separable:
         return
     A = np.abs(case.factor(1))
     some = rng(2).random(A.shape) < 0.5
-    parts = case.penalty.value(A * some) + case.penalty.value(A * ~some)
-    whole = case.penalty.value(A) + case.penalty.value(np.zeros_like(A))
+    parts = penalty.value(A * some) + penalty.value(A * ~some)
+    whole = penalty.value(A) + penalty.value(np.zeros_like(A))
     require_close(parts, whole, "value of the entries in two parts", 1e-9, 1e-12)
 
 
 def ridge_is_a_weighted_square(case: PenaltyCase) -> None:
     """`ridge`, where it is given, holds r of sum_j r_j a_ij^2 / 2."""
-    if case.penalty.ridge is None:
+    penalty = case.penalty
+    if penalty.ridge is None:
         return
     A = case.factor(1)
-    expected = (np.asarray(case.penalty.ridge) * A**2).sum(axis=1) / 2
-    require_close(case.penalty.rows(A), expected, "rows", 1e-7, 0, row=A)
+    expected = (np.asarray(penalty.ridge) * A**2).sum(axis=1) / 2
+    require_close(penalty.rows(A), expected, "rows", 1e-7, 0, row=A)
 
 
 def negative_entries_are_refused(case: PenaltyCase) -> None:
     """With `non_negative`, a factor with negative entries has an infinite value."""
-    if not case.penalty.non_negative:
+    penalty = case.penalty
+    if not penalty.non_negative:
         return
-    value = case.penalty.value(-1 - np.abs(case.factor(3)))
+    value = penalty.value(-1 - np.abs(case.factor(3)))
     require(value == np.inf, f"the value of negative numbers is {value}")
 
 
@@ -123,86 +127,93 @@ def prox_is_minimal(case: PenaltyCase) -> None:
 
 def prox_is_firmly_nonexpansive(case: PenaltyCase) -> None:
     """|P - Q|^2 <= <P - Q, A - B> for the proxes of A and B, unless `convex` is false."""
-    if not isinstance(case.penalty, Proximable) or not case.penalty.convex:
+    penalty = case.penalty
+    if not isinstance(penalty, Proximable) or not penalty.convex:
         return
     A = case.factor(3)
     B = case.factor(4)
     for t in STRENGTHS:
-        P = case.penalty.prox(A, t)
-        Q = case.penalty.prox(B, t)
+        P = penalty.prox(A, t)
+        Q = penalty.prox(B, t)
         moved = float(np.square(P - Q).sum())
         require_at_most(moved, float(((P - Q) * (A - B)).sum()) + 1e-9, f"|P - Q|^2, t = {t}")
 
 
 def prox_of_a_set_is_its_projection(case: PenaltyCase) -> None:
     """Of a constraint, `prox` is the projection, whatever t, and rows outside are infinite."""
-    if not isinstance(case.penalty, Constraint):
+    penalty = case.penalty
+    if not isinstance(penalty, Constraint):
         return
     A = case.factor(5)
-    P = case.penalty.prox(A, 0.1)
-    require(case.penalty.value(P) == 0, f"the value of a projection is {case.penalty.value(P)}")
-    require_close(case.penalty.prox(A, 7.0), P, "prox of another strength", 0, 1e-9)
-    require_close(case.penalty.prox(P, 1.0), P, "prox of a point of the set", 0, 1e-9)
+    P = penalty.prox(A, 0.1)
+    require(penalty.value(P) == 0, f"the value of a projection is {penalty.value(P)}")
+    require_close(penalty.prox(A, 7.0), P, "prox of another strength", 0, 1e-9)
+    require_close(penalty.prox(P, 1.0), P, "prox of a point of the set", 0, 1e-9)
     outside = np.abs(A - P).max(axis=1) > OUTSIDE
-    infinite = np.isinf(case.penalty.rows(A))
+    infinite = np.isinf(penalty.rows(A))
     require_close(infinite[outside], outside[outside], "rows outside are infinite")
 
 
 def gradient_is_the_slope(case: PenaltyCase) -> None:
     """Of a Smooth penalty, `gradient` is the slope of `value`."""
-    if not isinstance(case.penalty, Smooth):
+    penalty = case.penalty
+    if not isinstance(penalty, Smooth):
         return
     A = case.factor(6)
     slope = np.empty_like(A)
     for index in np.ndindex(A.shape):
         move = np.zeros_like(A)
         move[index] = STEP
-        above = case.penalty.value(A + move)
-        below = case.penalty.value(A - move)
+        above = penalty.value(A + move)
+        below = penalty.value(A - move)
         slope[index] = (above - below) / (2 * STEP)
-    require_close(case.penalty.gradient(A), slope, "gradient", 1e-7, 1e-7, entry=A)
+    require_close(penalty.gradient(A), slope, "gradient", 1e-7, 1e-7, entry=A)
 
 
 def curvature_bounds_the_gradient(case: PenaltyCase) -> None:
     """Of a Smooth penalty, `curvature` bounds the change of `gradient`."""
-    if not isinstance(case.penalty, Smooth):
+    penalty = case.penalty
+    if not isinstance(penalty, Smooth):
         return
     for seed in range(10, 20):
         A = case.factor(seed)
         B = case.factor(seed + 10)
-        change = np.linalg.norm(case.penalty.gradient(A) - case.penalty.gradient(B))
-        limit = case.penalty.curvature * np.linalg.norm(A - B)
+        change = np.linalg.norm(penalty.gradient(A) - penalty.gradient(B))
+        limit = penalty.curvature * np.linalg.norm(A - B)
         require_at_most(change, limit * (1 + 1e-9) + 1e-12, "change of the gradient")
 
 
 def prox_balances_the_gradient(case: PenaltyCase) -> None:
     """Of a Smooth penalty with a prox, t gradient(P) = A - P."""
-    if not isinstance(case.penalty, Smooth) or not isinstance(case.penalty, Proximable):
+    penalty = case.penalty
+    if not isinstance(penalty, Smooth) or not isinstance(penalty, Proximable):
         return
     A = case.factor(7)
     for t in STRENGTHS:
-        P = case.penalty.prox(A, t)
-        require_close(case.penalty.gradient(P), (A - P) / t, f"gradient, t = {t}", 1e-7, 1e-7)
+        P = penalty.prox(A, t)
+        require_close(penalty.gradient(P), (A - P) / t, f"gradient, t = {t}", 1e-7, 1e-7)
 
 
 def prox_takes_strengths_of_rows(case: PenaltyCase) -> None:
     """`prox` takes one strength for each row, unless `rowwise` is false."""
-    if not isinstance(case.penalty, Proximable) or not case.takes_single_rows:
+    penalty = case.penalty
+    if not isinstance(penalty, Proximable) or not case.takes_single_rows:
         return
     A = case.factor(11)
     t = np.linspace(0.1, 2.0, len(A))
-    alone = np.vstack([case.penalty.prox(A[i : i + 1], float(t[i])) for i in range(len(A))])
-    require_close(case.penalty.prox(A, t), alone, "prox of all rows", 0, 1e-12)
+    alone = np.vstack([penalty.prox(A[i : i + 1], float(t[i])) for i in range(len(A))])
+    require_close(penalty.prox(A, t), alone, "prox of all rows", 0, 1e-12)
 
 
 def nothing_is_mutated(case: PenaltyCase) -> None:
     """No method writes to its arguments, and float32 stays float32."""
+    penalty = case.penalty
     A = case.factor(8)
-    case.penalty.value(frozen(A))
-    if not isinstance(case.penalty, Proximable):
+    penalty.value(frozen(A))
+    if not isinstance(penalty, Proximable):
         return
     for dtype in (np.float64, np.float32):
-        found = case.penalty.prox(frozen(A.astype(dtype)), 0.5).dtype
+        found = penalty.prox(frozen(A.astype(dtype)), 0.5).dtype
         require(found == dtype, f"prox gives {found} of {np.dtype(dtype)}")
 
 

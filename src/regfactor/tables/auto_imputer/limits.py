@@ -57,7 +57,9 @@ class Limited:
             columns = np.arange(E.shape[1])
         names = list(reader.names) if len(columns) == n_columns else columns.tolist()
         found = read_limits(values, known, names, numbers)
-        ends = np.tile(np.array([-np.inf, np.inf])[:, None, None], (1, *E.shape))
+        ends = np.empty((2, *E.shape))
+        ends[0] = -np.inf
+        ends[1] = np.inf
         ends[:, :, columns] = found
         E, ends = with_exact_limits(E, ends)
         return Limited(E, ends[0], ends[1])
@@ -71,11 +73,12 @@ class Limited:
         """Return a mask of the columns with limits whose numbers and limits are all positive."""
         limited = self.at.any(axis=0)
         numbers = np.fmin.reduce(self.E, axis=0, initial=np.inf)
-        ends = np.where(np.isfinite(self.lower), self.lower, np.inf)
-        ends = np.minimum(ends, np.where(np.isfinite(self.upper), self.upper, np.inf))
+        lower = np.where(np.isfinite(self.lower), self.lower, np.inf)
+        upper = np.where(np.isfinite(self.upper), self.upper, np.inf)
         # a lower limit of zero is open among logarithms
-        ends = np.where(self.lower == 0, self.upper, ends)
-        return limited & (numbers > 0) & (ends.min(axis=0, initial=np.inf) > 0)
+        ends = np.where(self.lower == 0, self.upper, np.minimum(lower, upper))
+        least = ends.min(axis=0, initial=np.inf)
+        return limited & (numbers > 0) & (least > 0)
 
     def with_new_limits(self) -> Limited:
         """Return the same with numbers near the limits of their column hidden behind new ones."""
@@ -85,11 +88,14 @@ class Limited:
         for j in np.flatnonzero(self.at.any(axis=0)).tolist():
             known = np.flatnonzero(~np.isnan(self.E[:, j]))
             order = known[np.argsort(self.E[known, j], kind="stable")]
-            is_below = np.isfinite(self.upper[:, j]) & np.isinf(self.lower[:, j])
-            is_above = np.isfinite(self.lower[:, j]) & np.isinf(self.upper[:, j])
+            has_lower = np.isfinite(self.lower[:, j])
+            has_upper = np.isfinite(self.upper[:, j])
+            is_below = has_upper & ~has_lower
+            is_above = has_lower & ~has_upper
             most = int(MAX_HIDDEN_SHARE * len(order))
             n_above = min(int(is_above.sum()), most)
-            below = order[: min(int(is_below.sum()), most)]
+            n_below = min(int(is_below.sum()), most)
+            below = order[:n_below]
             above = order[len(order) - n_above :]
             if len(below):
                 upper[below, j] = self.E[order[len(below)], j]
@@ -150,7 +156,8 @@ class LimitModel:
         n = np.minimum(counts, counts_of_other)
         difference = np.where(n > 0, gains - losses, 0.0)
         mean = float(n @ difference) / max(float(n.sum()), 1.0)
-        return (n * difference + POOLED_ENTRIES * mean) / (n + POOLED_ENTRIES) > 0
+        pooled = n * difference + POOLED_ENTRIES * mean
+        return pooled > 0
 
     def calibrated(self, cells: Limited, weights: Array) -> LimitModel:
         """Return the model with the levels that cover known numbers behind new limits."""
@@ -162,7 +169,8 @@ class LimitModel:
         needed = np.ones(np.count_nonzero(new))
         for level in TRIED_LEVELS[::-1].tolist():
             low, high = fitted._interval(hidden, level)
-            inside = (low[new] <= cells.E[new]) & (cells.E[new] <= high[new])
+            numbers = cells.E[new]
+            inside = (low[new] <= numbers) & (numbers <= high[new])
             needed = np.where(inside, level, needed)
         return replace(self, levels=np.sort(needed))
 
@@ -186,10 +194,12 @@ class LimitModel:
             counts[j] = np.count_nonzero(here)
             if not counts[j]:
                 continue
-            deviation = np.sqrt(np.mean(np.square(residuals[here])))
-            densities[j] = -np.log(max(deviation, np.finfo(float).tiny))
+            variance = np.mean(np.square(residuals[here]))
+            deviation = max(np.sqrt(variance), np.finfo(float).tiny)
+            densities[j] = -np.log(deviation)
             if self.logarithms[j]:  # of the same numbers, whose density has the factor 1 / x
-                densities[j] -= np.mean(np.log(cells.E[held.rows[here], j]))
+                numbers = cells.E[held.rows[here], j]
+                densities[j] -= np.mean(np.log(numbers))
         return counts, densities
 
     def check(self, cells: Limited, names: list[Any]) -> None:
@@ -229,7 +239,8 @@ class LimitModel:
         ]
 
     def _placed(self, cells: Limited, values: Array) -> Array:
-        values = np.where(self.logarithms, np.exp(np.where(self.logarithms, values, 0)), values)
+        exponents = np.where(self.logarithms, values, 0)
+        values = np.where(self.logarithms, np.exp(exponents), values)
         values = np.clip(values, cells.lower, cells.upper)
         return np.where(cells.at, values, cells.E)
 
@@ -240,5 +251,6 @@ def _logarithms(values: Array, columns: Array) -> Array:
     part = values[:, columns]
     positive = part > 0
     logs = np.log(np.where(positive, part, 1))
-    out[:, columns] = np.where(positive, logs, np.where(np.isnan(part), np.nan, -np.inf))
+    ends = np.where(np.isnan(part), np.nan, -np.inf)
+    out[:, columns] = np.where(positive, logs, ends)
     return out
