@@ -222,7 +222,7 @@ def probabilities_of_classes():
         # with what defaults choose by held-out entries, by evidence, and by held-out labels
         (default_fit_of_a_table, 24, 207),
         (default_fit_of_a_series, 25, 156),
-        (probabilities_of_classes, 18, 106),
+        (probabilities_of_classes, 18, 108),
     ],
 )
 def test_a_fit_enters_few_files_and_functions(prepare, n_files, n_functions):

@@ -409,7 +409,8 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         if isinstance(problem, BlockSquares):  # nothing of the table is in memory
             return solve_within(problem, run.remaining())
         warn_of_empty(inputs.learned, inputs.names)
-        warn_of_logarithms(inputs.learned, inputs.loss)
+        if not isinstance(inputs.loss, Squared):
+            warn_of_logarithms(inputs.learned, inputs.loss)
         limits = replace(run.remaining(), random_state=run.seed())
         return solve_within(problem, limits, solver=self._solver(limits))
 
