@@ -39,7 +39,10 @@ docs: $(VENV)/docs.stamp
 	$(BIN)/sphinx-build -E -W --keep-going -b html docs docs/_build/html
 
 dist: $(VENV)/dist.stamp
+	rm -rf dist
 	$(BIN)/python -m build --outdir dist .
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
 
 # Default settings against other packages, by a suite that is not part of this repository.
 # Its options: make quality ARGS="--quick --task labels"

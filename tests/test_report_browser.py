@@ -11,11 +11,14 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium was found: apt-get install chromium"),
 ]
 WINDOWS = {
-    "desktop": (1000, "light"),
-    "phone": (390, "light"),
-    "dark phone": (390, "dark"),
-    "dark": (1000, "dark"),
+    "desktop": (1000, "light", "screen"),
+    "phone": (390, "light", "screen"),
+    "dark phone": (390, "dark", "screen"),
+    "dark": (1000, "dark", "screen"),
+    "A4": (794, "light", "print"),
 }
+# right ends of the captions of tables, which must not scroll away with wide ones
+CAPTIONS = "Math.max(0, ...[...document.querySelectorAll('caption span')].map(e => e.getBoundingClientRect().right))"
 COMMANDS = {
     "classes": ["label", "people.csv", "--target", "risk", "--ignore", "cost"],
     "numbers": ["label", "people.csv", "--target", "cost", "--ignore", "risk"],
@@ -65,8 +68,9 @@ def test_a_report_opens_without_a_word_a_request_or_an_overflow(folder, browser,
     assert done.code == 0, done
     table = next(w for w in words if w.endswith(".csv"))
     report = folder / f"{table.removesuffix('.csv')}.{words[0]}.html"
-    for window, (width, scheme) in WINDOWS.items():
-        seen = browser.open(report, width, scheme)
+    for window, (width, scheme, media) in WINDOWS.items():
+        seen = browser.open(report, width, scheme, media)
+        assert browser.value(CAPTIONS) <= width, window
         assert seen.console == [] and seen.outside == [], (window, seen)
         assert seen.width <= seen.room == width, (window, seen)
     assert browser.value("document.querySelector('h1').textContent").startswith(table)

@@ -79,7 +79,7 @@ class Grid(PageBlock):
         rows = "".join(_line("td", row, right) for row in self.rows)
         caption = ""
         if self.caption:
-            caption = f"<caption>{html.escape(self.caption)}</caption>"
+            caption = f"<caption><span>{html.escape(self.caption)}</span></caption>"
         table = f"{caption}<thead>{head}</thead><tbody>{rows}</tbody>"
         return f'<div class="wide"><table>{table}</table></div>'
 
