@@ -3,7 +3,7 @@
     |||Z||| = min sum_i |phi_i|_R |c_i|_C over Z = Phi C,    |||G|||_* = max |Gc|_R* over |c|_C <= 1
 
 Both are hard to compute for most pairs of norms (Hendrickx and Olshevsky 2010), so that what is
-found for the dual norm is a lower estimate, from which certificates are labelled numerical. A
+found for the dual norm is a lower estimate, from which certificates are labeled numerical. A
 convex relaxation bounds it from above.
 """
 
