@@ -310,3 +310,23 @@ def test_samples_of_another_shape_are_refused():
 def test_a_strength_whose_square_vanishes_is_refused():
     with pytest.raises(ValueError, match="alpha=1e-300 is too small"):
         TensorSubspace(alpha=1e-300).fit(small())
+
+
+def test_intervals_cover_missing_entries():
+    covered = []
+    for seed in range(3):
+        X = low_rank(noise=0.3, seed=seed)
+        seen = with_missing(X, 0.3, seed)
+        low, high = TensorSubspace(random_state=seed).fit(seen).complete_interval(seen, level=0.9)
+        missing = np.isnan(seen)
+        np.testing.assert_array_equal(low[~missing], X[~missing])
+        covered.append(((low <= X) & (X <= high))[missing].mean())
+    assert 0.85 <= np.mean(covered) <= 0.96
+
+
+def test_intervals_need_held_out_entries():
+    X = with_missing(low_rank())
+    with pytest.raises(ValueError, match="alpha='auto'"):
+        TensorSubspace(alpha=1.0).fit(X).complete_interval(X)
+    with pytest.raises(ValueError, match="level"):
+        TensorSubspace().fit(X).complete_interval(X, level=2.0)

@@ -13,8 +13,15 @@ from regfactor.core.loop import Clock, Limits, Solution
 from regfactor.core.params import Array, frozen, is_option, warn
 from regfactor.fitting.base import Choice, Estimator, Run, Transformer
 from regfactor.fitting.columns import unmasked
+from regfactor.fitting.conformal import PredictionInterval, conformal_quantile
 from regfactor.fitting.inputs import check_sizes
-from regfactor.fitting.parameters import AUTO, FINITE_POSITIVE, RUN_CONSTRAINTS, parametrized
+from regfactor.fitting.parameters import (
+    AUTO,
+    FINITE_POSITIVE,
+    RUN_CONSTRAINTS,
+    check_level,
+    parametrized,
+)
 from regfactor.losses import Huber, Loss, Squared, as_loss
 from regfactor.solvers.base import solve_within
 from regfactor.tables.consensus_admm import (
@@ -49,6 +56,7 @@ class StrengthPath:
 
     alphas: Array
     validation_loss: Array
+    distances: list[Array]  # of held-out entries from their prediction, under each strength
 
 
 @parametrized
@@ -137,6 +145,7 @@ class TensorSubspace(Transformer, Estimator):
         "fit_intercept": ["boolean"],
     }
     _takes_missing = True
+    _distances: Array | None = None  # of held-out entries from their prediction
 
     alpha: Any = "auto"
     loss: Any = "squared"
@@ -213,6 +222,7 @@ class TensorSubspace(Transformer, Estimator):
         alphas = np.geomspace(largest, SMALLEST_STRENGTH * largest, N_STRENGTHS)
         clock = run.clock.half()  # the other half is that of the last fit
         losses: list[float] = []
+        distances = []
         start: TuckerPoint | None = None
         for alpha in alphas:
             if losses and clock.expired:
@@ -221,7 +231,8 @@ class TensorSubspace(Transformer, Estimator):
             start = solve_within(problem, _quick(run.limits, clock), start).point
             predicted = (start.dense() + start.offset).flat[held]
             losses.append(float(inputs.loss.value(predicted, truth).mean()))
-        return StrengthPath(alphas[: len(losses)], np.array(losses))
+            distances.append(np.abs(predicted - truth))
+        return StrengthPath(alphas[: len(losses)], np.array(losses), distances)
 
     def _publish(
         self,
@@ -243,9 +254,11 @@ class TensorSubspace(Transformer, Estimator):
         self.intercept_ = point.offset
         self.alpha_ = choice.problem.alpha
         self.alpha_max_ = choice.problem.alpha_max
+        self._distances = None
         if choice.selection is not None:
             self.alphas_ = choice.selection.alphas
             self.validation_loss_ = choice.selection.validation_loss
+            self._distances = choice.selection.distances[self.validation_loss_.argmin()]
         self._loss = inputs.loss
         self._ridge = self.alpha_ * _code_ridge(point, sizes)
         if not len(sizes):
@@ -294,6 +307,36 @@ class TensorSubspace(Transformer, Estimator):
         array = self._new_samples(X)
         predicted = np.tensordot(self._codes(array), self.components_, axes=1) + self.intercept_
         return np.where(np.isnan(array), predicted, array).astype(_float_type(X), copy=False)
+
+    def complete_interval(self, X: Any, level: float = 0.9) -> PredictionInterval:
+        """Return limits of the missing entries, by the errors at entries that were held out.
+
+        All limits are equally far from the filled entry: by the conformal quantile of the distances
+        of the entries that `alpha="auto"` held out from their prediction. They cover if entries are
+        missing as those were drawn, uniformly at random, in samples of the training array.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, ...)
+        level : float, default=0.9
+            Share of the missing entries that is to be covered, in (0, 1).
+
+        Returns
+        -------
+        PredictionInterval
+            (lower, upper), two arrays like X; observed entries are their own limits.
+        """
+        check_is_fitted(self)
+        check_level(level)
+        if self._distances is None:
+            raise ValueError(
+                "Intervals need entries that were held out, and with a given alpha none were: fit "
+                "with alpha='auto'."
+            )
+        filled = self.complete(X)
+        half = conformal_quantile(self._distances, level)
+        width = np.where(np.isnan(self._new_samples(X)), half, 0.0).astype(filled.dtype)
+        return PredictionInterval(filled - width, filled + width)
 
     def _new_samples(self, X: Any) -> Array:
         array = _as_array(X)
