@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 
+from benchmarks._structured_problems import table as structured_problems
 from regfactor.losses import Huber, Logistic, Loss, Poisson, SmoothedL1, Squared, Stacked
 from regfactor.norms import L2, LInf
 from regfactor.norms import Blocks as BlockNorm
@@ -107,4 +108,4 @@ def main() -> str:
     for key in sorted(total):
         shares = " | ".join(f"{100 * reached[key][level] / total[key]:.1f} %" for level in LEVELS)
         lines.append(f"| {key} | {total[key]} | {shares} | {worst[key]:.1e} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *structured_problems()]) + "\n"
