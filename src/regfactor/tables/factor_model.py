@@ -452,7 +452,7 @@ class FactorModel(CompletionIntervals):
         if self.require == "global" and gauge is None:
             raise UnsupportedProblem(
                 f"require='global', but on_codes={on_codes} with on_components={on_components} and "
-                f"rank={self.rank} has no known convex form. Such forms need rank=None and a pair of "
+                f"rank={self.rank} has no known convex form, which needs rank=None and a pair of "
                 "regfactor/penalties/induced.py, or two norms of atoms, AtomNorms(norm) and "
                 "UnitBall(norm) (regfactor/penalties/numerical.py). Use gauge=Trace(), or "
                 "SquaredL2() on both factors with rank=None."
