@@ -16,6 +16,7 @@ import numpy as np
 from regfactor.cli.checks import check_finite, check_spread
 from regfactor.cli.dates import are_dates, are_day_numbers, are_periods
 from regfactor.cli.errors import BadInput, count, listed
+from regfactor.cli.limit_cells import LimitCell, limits_note, read_limits
 from regfactor.cli.missing_cells import (
     MissingCells,
     is_marked_number,
@@ -100,11 +101,17 @@ class ReadCells:
     found: MissingCells | None = None
     unit: str = ""
     bare: int = 0
+    limits: tuple[LimitCell, ...] = ()
 
     @property
     def n_missing(self) -> int:
         """Number of missing cells."""
-        return int(self.cells.isna().sum()) - len(self.unread)
+        return int(self.cells.isna().sum()) - len(self.kept)
+
+    @property
+    def kept(self) -> tuple[UnreadCell, ...]:
+        """Cells that are NaN here and not missing: those not read, and those that tell limits."""
+        return (*self.unread, *(UnreadCell(cell.row, cell.text) for cell in self.limits))
 
 
 @frozen
@@ -148,7 +155,13 @@ class Understood:
     @property
     def unread(self) -> dict[str, tuple[UnreadCell, ...]]:
         """Cells of the inputs that are neither numbers nor missing, by column."""
-        found = {c.name: self.read[c.name].unread for c in self.inputs if c.name in self.read}
+        found = {c.name: self.read[c.name].kept for c in self.inputs if c.name in self.read}
+        return {name: cells for name, cells in found.items() if cells}
+
+    @property
+    def limits(self) -> dict[str, tuple[LimitCell, ...]]:
+        """Cells of the inputs that tell limits of a number, by column."""
+        found = {c.name: self.read[c.name].limits for c in self.inputs if c.name in self.read}
         return {name: cells for name, cells in found.items() if cells}
 
     @property
@@ -243,8 +256,8 @@ def _infer(table: Table, name: str, read: ReadCells, wishes: Wishes) -> tuple[Co
     """Return what one column is, and its cells."""
     wanted = name in wishes.use or name == wishes.target
     cells = read.cells
-    if read.unread and name == wishes.target:
-        raise _text_among_numbers(table, name, read.unread)
+    if read.kept and name == wishes.target:
+        raise _text_among_numbers(table, name, read.kept)
     kind = _kind(table, name, cells, int(cells.isna().sum()), wanted)
     why = WHY.get(kind, "")
     if kind == FREE_TEXT and wishes.words:
@@ -298,12 +311,17 @@ def read_cells(table: Table, name: str, as_text: bool = False) -> ReadCells:
         return ReadCells(pd.Series(words, dtype=object).mask(found.missing, None), found=found)
     values = np.where(found.missing, np.nan, numbers.values)
     unread = [UnreadCell(i, str(strings[i])) for i in numbers.unread if not found.missing[i]]
+    limits: tuple[LimitCell, ...] = ()
+    if name in table.limits:
+        at = table.limits[name] & ~found.missing
+        limits = read_limits(name, strings, at, numbers.style.decimal)
     return ReadCells(
         pd.Series(values),
         tuple(unread),
         found,
         numbers.style.unit,
         numbers.bare,
+        limits,
     )
 
 
@@ -347,6 +365,8 @@ def reading_notes(read: Mapping[str, ReadCells], frame: Any) -> list[str]:
             )
         if column.unread:
             notes.append(_unread_note(name, column.unread))
+        if column.limits:
+            notes.append(limits_note(name, column.limits))
     for name in frame.columns:
         if hasattr(frame[name].dtype, "categories"):
             notes += _alike_note(name, frame[name].cat.categories)
@@ -515,6 +535,7 @@ class NewRows:
     frame: Any
     missing: Any
     notes: list[str]
+    limits: Mapping[str, tuple[LimitCell, ...]]
 
 
 def forced(table: Table, kinds: Mapping[str, str], absent: Collection[str] = ()) -> Any:
@@ -548,7 +569,7 @@ def new_rows(
         cells = column.cells
         if units is not None:
             _check_unit(table, name, column, units.get(name, ""))
-        if cells.isna().all() and not column.unread:
+        if cells.isna().all() and not column.kept:
             cells = pd.Series(np.full(len(cells), np.nan))
         elif kind in (NUMBER, FLAG) and cells.dtype.kind not in "biuf":
             raise BadInput(
@@ -561,17 +582,18 @@ def new_rows(
                 cells = pd.Series(_spelled(cells), dtype=object)
             else:  # as they are written: 1.0 and 1 are two categories
                 missing = np.asarray(cells.isna())
-                for cell in column.unread:
+                for cell in column.kept:
                     missing[cell.row] = False
                 cells = pd.Series(strings, dtype=object).mask(missing, None)
                 cells = cells.map(normalized, na_action="ignore")
         else:
-            unread[name] = column.unread
+            unread[name] = column.kept
         if kind == NUMBER:
             check_finite(name, cells.to_numpy(dtype=float, na_value=np.nan))
         out[name] = typed(cells.rename(name), kind)
     frame = pd.DataFrame(out)
-    return NewRows(frame, _missing_mask(frame, unread), reading_notes(read, frame))
+    limits = {name: column.limits for name, column in read.items() if column.limits}
+    return NewRows(frame, _missing_mask(frame, unread), reading_notes(read, frame), limits)
 
 
 def _check_unit(table: Table, name: str, column: ReadCells, fitted: str) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from regfactor.cli.columns import FLAG, Understood
 from regfactor.cli.errors import BadInput, count
 from regfactor.cli.job import Job
+from regfactor.cli.limit_cells import limit_frames, limits_code
 from regfactor.cli.outliers import (
     TableOutliers,
     find_outliers,
@@ -42,6 +43,7 @@ class Filled:
     missing: Any
     outliers: TableOutliers
     expected: Any
+    n_limits: int = 0
 
     @property
     def n_missing(self) -> int:
@@ -59,6 +61,8 @@ class Filled:
         first = "Nothing was missing"
         if self.n_missing:
             first = f"{count(self.n_missing, 'missing cell')} filled"
+        if self.n_limits:
+            first += f", {self.n_limits:,} of them within the limits that they tell"
         second = "no gross outliers found"
         if self.flagged:
             second = f"{count(len(self.flagged), 'gross outlier')} flagged"
@@ -74,22 +78,29 @@ def run(job: Job, path: Path, level: float | None = None) -> None:
     seen = job.understand(table)
     seen.require(2, "complete")
     X = seen.data
+    ends: dict[str, Any] = {}
     missing = seen.missing
+    if seen.limits:
+        lower, upper = limit_frames(X, seen.limits)
+        ends = {"lower": lower, "upper": upper}
+        missing |= lower.notna() | upper.notna()
     if X.isna().to_numpy().all():
         raise BadInput(f"{table.name} has no observed cell.")
     found = find_outliers(job, seen)
     if not missing.to_numpy().any() and job.settings.save is None:
         _finish_whole(job, seen, found)
         return
-    whole = whole_numbers(X.mask(found.flagged))
+    whole = [n for n in whole_numbers(X.mask(found.flagged)) if n not in seen.limits]
     clean = with_whole_numbers(X.mask(found.flagged), whole)
     model = AutoImputer(random_state=job.settings.seed)
     rows = fitted_rows(job, X)
-    job.fit("filling missing cells", model, clean.iloc[rows])
+    fitted_ends = {side: frame.iloc[rows] for side, frame in ends.items()}
+    job.fit("filling missing cells", model, clean.iloc[rows], **fitted_ends)
     with job.console.progress("filling missing cells"):
-        predicted = model.complete(clean)
-        limits = CellLimits.of(model, clean, SHOWN_LEVEL if level is None else level)
-    filled = Filled(predicted, missing, found, predicted)
+        predicted = model.complete(clean, **ends)
+        limits = CellLimits.of(model, clean, SHOWN_LEVEL if level is None else level, **ends)
+    n_limits = sum(len(cells) for cells in seen.limits.values())
+    filled = Filled(predicted, missing, found, predicted, n_limits)
     hidden = held_out_cells(model)
     _print(job, filled, hidden, model)
     size = missing.to_numpy().size
@@ -173,9 +184,9 @@ class CellLimits:
     categories: dict[str, list[Any]]
 
     @staticmethod
-    def of(model: AutoImputer, X: Any, level: float) -> CellLimits:
-        """Return the limits of the cells of a table under a fitted model."""
-        lower, upper = model.complete_interval(X, level)
+    def of(model: AutoImputer, X: Any, level: float, **ends: Any) -> CellLimits:
+        """Return the limits of the cells of a table under a fitted model, some known by limits."""
+        lower, upper = model.complete_interval(X, level, **ends)
         sets = model.complete_set(X, level)
         shares = model.complete_proba(X)
         # numbers of two values have limits like others
@@ -408,15 +419,22 @@ def _code(
             f"{MAX_FITTED_ROWS}, replace=False))",
         ]
         learned = "X.iloc[rows]"
+    ends = ""
+    fitted_ends = ""
+    if seen.limits:
+        ends = ", lower=lower, upper=upper"
+        at = learned.removeprefix("X")
+        fitted_ends = f", lower=lower{at}, upper=upper{at}"
     lines += [
         "",
-        f"model = AutoImputer(random_state={job.settings.seed}).fit({learned})",
-        "completed = model.complete(X)",
+        *limits_code(seen.limits),
+        f"model = AutoImputer(random_state={job.settings.seed}).fit({learned}{fitted_ends})",
+        f"completed = model.complete(X{ends})",
         "print(model.explain())",
     ]
     if level is not None:
         lines += [
-            f"lower, upper = model.complete_interval(X, level={level!r})",
+            f"low, high = model.complete_interval(X, level={level!r}{ends})",
             f"sets = model.complete_set(X, level={level!r})",
         ]
     if whole:

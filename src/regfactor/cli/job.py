@@ -222,7 +222,7 @@ class Job:
                 "they are: a spreadsheet that opens the CSV file may run them as formulas."
             )
 
-    def fit(self, what: str, model: Any, *data: Any) -> Any:
+    def fit(self, what: str, model: Any, *data: Any, **known: Any) -> Any:
         """Fit a model under a progress bar; whether it converged decides the exit code."""
         # rows of a series are times, not the file's
         empty = [] if self.command in READS_TIMES else _empty_rows(data)
@@ -235,7 +235,7 @@ class Job:
             self.console.note(f"{held} no value{which}; nothing can be learned there.")
         with self.console.progress(what) as report, warnings.catch_warnings():
             warnings.filterwarnings("ignore", EMPTY_ROWS)
-            why = fit_or_default(model.set_params(callback=report), *data)
+            why = fit_or_default(model.set_params(callback=report), *data, **known)
         if why:
             self.console.note(f"{why} to choose the strength of the smoothing by; it was set to 1.")
         model.set_params(callback=None)

@@ -141,7 +141,7 @@ def is_plain(seen: Understood) -> bool:
     if table.numbers.convention.decimal == "mixed" or any("=" in m for m in reading.missing):
         return False
     for name, column in seen.read.items():
-        if column.unread or column.unit or column.bare:
+        if column.kept or column.unit or column.bare:
             return False
         if column.found is not None and not set(column.found.taken) <= PANDAS_MARKERS:
             return False

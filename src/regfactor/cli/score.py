@@ -18,6 +18,7 @@ from regfactor.cli.errors import BadInput, count
 from regfactor.cli.forecast import table_of
 from regfactor.cli.job import Job
 from regfactor.cli.labeled import add_labels, predict_rows
+from regfactor.cli.limit_cells import limit_frames
 from regfactor.cli.report_sections import notes
 from regfactor.cli.series_file import LongColumns, series_names
 from regfactor.cli.tables import Table, add_columns, pandas
@@ -109,9 +110,14 @@ def _scored(model: Any, info: dict[str, Any], table: Table, new: NewRows) -> tup
     if command == "complete":
         missing = new.missing
         typed = with_whole_numbers(X, info["whole"])
-        out = fill_missing(table, model.complete(typed), missing)
+        ends: dict[str, Any] = {}
+        if new.limits:
+            lower, upper = limit_frames(X, new.limits)
+            ends = {"lower": lower, "upper": upper}
+            missing |= lower.notna() | upper.notna()
+        out = fill_missing(table, model.complete(typed, **ends), missing)
         if info["level"] is not None:
-            limits = CellLimits.of(model, typed, info["level"])
+            limits = CellLimits.of(model, typed, info["level"], **ends)
             out = add_columns(out, limits.columns(table, missing))
         cells = count(int(missing.to_numpy().sum()), "missing cell")
         return out, f"{cells} filled in {rows}."

@@ -21,6 +21,7 @@ import numpy as np
 
 from regfactor.cli.array_files import read_arrays
 from regfactor.cli.errors import BadInput, listed, nearest
+from regfactor.cli.limit_cells import tells_limits
 from regfactor.cli.missing_cells import (
     Marker,
     check_markers,
@@ -176,6 +177,11 @@ class Table:
         return np.array([*cells, None], dtype=object)[:-1]
 
     @cached_property
+    def limits(self) -> dict[str, Array]:
+        """Masks of the cells that tell limits, by columns; filled when numbers are read."""
+        return {}
+
+    @cached_property
     def numbers(self) -> FileNumbers:
         """The numbers in its columns of text, read by one convention."""
         columns = {}
@@ -183,7 +189,10 @@ class Table:
             strings = self.strings(name)
             if strings is not None:
                 missing = may_be_marker(strings) | self.user_missing(strings, name)
-                columns[name] = (strings, missing)
+                limits = tells_limits(strings, missing)
+                if limits.any():
+                    self.limits[name] = limits
+                columns[name] = (strings, missing | limits)
         reading = self.reading
         return FileNumbers(columns, reading.mark, reading.hint, self.name)
 

@@ -17,7 +17,7 @@ class CannotSelect(ValueError):
         self.reason = reason
 
 
-def fit_or_default(model: Any, *data: Any) -> str:
+def fit_or_default(model: Any, *data: Any, **known: Any) -> str:
     """Fit a model; where alpha="auto" cannot be chosen, with alpha=1 and without debiasing.
 
     Returns
@@ -26,12 +26,12 @@ def fit_or_default(model: Any, *data: Any) -> str:
         What was lacking to choose alpha; empty if it was chosen.
     """
     try:
-        model.fit(*data)
+        model.fit(*data, **known)
     except CannotSelect as error:
         default = {"alpha": 1.0, "debias": False}
         known = model.get_params()
         model.set_params(**{name: value for name, value in default.items() if name in known})
-        model.fit(*data)
+        model.fit(*data, **known)
         return error.reason
     given = getattr(model, "alpha", None)
     if is_option(given, "auto") and getattr(model, "alpha_max_", 1.0) == 0:
