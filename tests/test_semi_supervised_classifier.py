@@ -273,7 +273,7 @@ def test_a_member_that_knows_the_held_out_labels_gets_the_weight_and_a_high_temp
         stated = MEMBERS[name](data)
         fitted = stated.fit()
         members.append(stated._fitted(fitted.model, fitted.energies, held_out))
-    stack = stacking.stacked(members, data, None, 6.0, True)
+    stack = stacking.stacked(members, data, None, 6.0, stacking.ShareCorrection.of_labels(data))
     assert stack.weights[0] > 0.9
     assert stack.temperatures[0] >= 1 and stack.temperatures[1] < 1.5
 
@@ -283,8 +283,12 @@ def test_members_whose_class_shares_contradict_the_labels_lose_weight():
     members = [MEMBERS[name](data).fit() for name in ("logistic", "kernel")]
     members[1] = replace(members[1], class_shares=np.array([1.0, 0.0, 0.0]))
     shares = np.full(3, 1 / 3)
-    trusting = stacking.stacked(members, data, shares, 6.0, True).weights
-    indifferent = stacking.stacked(members, data, None, 6.0, True).weights
+    trusting = stacking.stacked(
+        members, data, shares, 6.0, stacking.ShareCorrection.none(3)
+    ).weights
+    indifferent = stacking.stacked(
+        members, data, None, 6.0, stacking.ShareCorrection.none(3)
+    ).weights
     assert trusting[1] < 0.1 * indifferent[1]
 
 
@@ -322,13 +326,37 @@ def test_labels_of_a_rare_class_correct_an_average_that_ignores_how_rare_it_is()
     assert unknown.share_power_ == 0
 
 
+def test_known_class_shares_correct_what_was_learned_from_labels_drawn_by_class():
+    rng = np.random.default_rng(0)
+    codes = (rng.random(1000) < 0.05).astype(int)
+    X = rng.normal(size=(1000, 3)) + codes[:, None]
+    few = np.full(1000, -1)
+    for code in range(2):
+        few[np.flatnonzero(codes == code)[:12]] = code
+    unlabeled = few < 0
+    unaware = SemiSupervisedClassifier(class_shares="unknown").fit(X, few)
+    model = SemiSupervisedClassifier(class_shares=[0.95, 0.05]).fit(X, few)
+    right = np.mean(model.transduction_[unlabeled] == codes[unlabeled])
+    assert right > np.mean(unaware.transduction_[unlabeled] == codes[unlabeled]) + 0.1
+    # two Gaussians: the log odds of the classes move by those of the shares
+    before = unaware.predict_proba(X)[unlabeled, 1].mean()
+    after = model.predict_proba(X)[unlabeled, 1].mean()
+    assert abs(after - 0.05) < 0.05 < abs(before - 0.05)
+    assert model.share_power_ == 1
+    sets = model.predict_set(X[unlabeled], level=0.8)
+    covered = sets[np.arange(len(sets)), codes[unlabeled]].mean()
+    assert 0.7 < covered < 1
+    never = SemiSupervisedClassifier(class_shares=[1.0, 0.0]).fit(X, few)
+    assert np.isfinite(never.transduction_proba_).all()
+
+
 def test_the_power_of_class_shares_is_the_posterior_mean():
     data = labeled_rows(per_class=8)
     weights = data.weights.copy()
     weights[data.labeled[data.label_shares[:, 0] == 1]] = 5.0
     data = replace(data, weights=weights)
     members = [MEMBERS["graph"](data).fit()]
-    stack = stacking.stacked(members, data, None, 6.0, True)
+    stack = stacking.stacked(members, data, None, 6.0, stacking.ShareCorrection.of_labels(data))
     average = members[0].held_out_proba
     grid = stacking.SHARE_POWERS
     logs = [

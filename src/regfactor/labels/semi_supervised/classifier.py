@@ -43,7 +43,7 @@ from regfactor.labels.semi_supervised.graph import GraphMember
 from regfactor.labels.semi_supervised.labeled_rows import LabeledRows
 from regfactor.labels.semi_supervised.member import ClassMember, ClassModel, FittedMember
 from regfactor.labels.semi_supervised.scikit_learn import ClassifierMember
-from regfactor.labels.semi_supervised.stacking import Stack, share_ratio, stacked
+from regfactor.labels.semi_supervised.stacking import ShareCorrection, Stack, share_ratio, stacked
 from regfactor.problems.pool import Pool
 
 MEMBERS: dict[str, type[ClassMember]] = {
@@ -77,11 +77,11 @@ class ClassPool(Pool[FittedMember]):
     data: LabeledRows
     class_shares: Array | None
     trust: float
-    drawn_at_random: bool  # whether class shares of the labels are about those of all rows
+    correction: ShareCorrection
 
     def stack(self, fitted: Sequence[FittedMember]) -> Stack:
         """Return the weights of fitted members."""
-        return stacked(fitted, self.data, self.class_shares, self.trust, self.drawn_at_random)
+        return stacked(fitted, self.data, self.class_shares, self.trust, self.correction)
 
     def loss(self, fitted: Sequence[FittedMember]) -> float:
         """Return minus the mean log-likelihood of the labels that the members did not see."""
@@ -127,7 +127,8 @@ class SemiSupervisedClassifier(ClassifierMixin, PoolEstimator):
         Folds of the labels.
     class_shares : {"labels", "unknown"} or array-like of shape (n_classes,), default="labels"
         Shares of the classes among all rows. "labels": about those of the labels. "unknown":
-        labels were drawn by class. Or the shares, in the order of the sorted classes.
+        labels were drawn by class. Or the shares, in the order of the sorted classes; they then
+        correct the probabilities, which are learned at the shares of the labels.
     classes : array-like, optional
         All classes; one without a label is an error. By default those of y.
     unlabeled : optional
@@ -156,7 +157,8 @@ class SemiSupervisedClassifier(ClassifierMixin, PoolEstimator):
     sharpness_ : float
         g.
     share_power_ : float
-        h; zero where labels are equally many for each class, or `class_shares` is not "labels".
+        h; zero where labels are equally many for each class, or `class_shares` is "unknown". One
+        where they are given: s is then their ratio to the shares of the labels.
     scores_ : ndarray of shape (n_members,)
         Mean log-likelihood of the labels that each member did not see.
     class_shares_ : ndarray of shape (n_classes,)
@@ -304,14 +306,18 @@ class SemiSupervisedClassifier(ClassifierMixin, PoolEstimator):
         if is_option(self.class_shares, "unknown"):
             trust = TRUST_IN_UNKNOWN
         class_shares: Array | None
+        correction = ShareCorrection.none(data.n_classes)
+        if is_option(self.class_shares, "labels"):
+            correction = ShareCorrection.of_labels(data)
         if isinstance(self.class_shares, str):
             class_shares = (data.class_counts + 1) / (data.class_counts.sum() + data.n_classes)
         else:
             class_shares = _given_shares(self.class_shares, data.n_classes)
+            correction = ShareCorrection.known(data, class_shares)
         if len(data.labeled) == len(data.rows):
             class_shares = None
         members = self._members(inputs)
-        return ClassPool(members, data, class_shares, trust, is_option(self.class_shares, "labels"))
+        return ClassPool(members, data, class_shares, trust, correction)
 
     def _members(self, inputs: PoolInputs) -> list[ClassMember]:
         """Return the members that the parameter names, with the rows."""
@@ -371,6 +377,11 @@ class SemiSupervisedClassifier(ClassifierMixin, PoolEstimator):
         self._held_out_proba = stack.held_out[held_out][places]
         self._held_out_codes = codes
         self._held_out_weights = pool.data.label_weights[held_out][places] * shares[places, codes]
+        if pool.correction.power:
+            # labels count as often as rows of their class do, which the user knows
+            n_held_out = self._held_out_weights.sum()
+            self._held_out_weights *= np.exp(stack.log_shares[codes])
+            self._held_out_weights *= n_held_out / self._held_out_weights.sum()
         self.transduction_proba_ = self._transduced(fitted, inputs)
         self.transduction_ = self.classes_[self.transduction_proba_.argmax(axis=1)]
         self._changed_share = _changed_share(

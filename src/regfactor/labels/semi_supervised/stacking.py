@@ -24,6 +24,35 @@ SHARE_POWER_DEVIATION = 0.5  # of their prior around zero
 
 
 @frozen
+class ShareCorrection:
+    """Logarithms of ratios of class shares by which an average is multiplied, to some power.
+
+    The power is chosen by held-out labels where it is None.
+    """
+
+    log_ratios: Array
+    power: float | None
+
+    @staticmethod
+    def none(n_classes: int) -> ShareCorrection:
+        """Return no correction, as where labels were drawn by class."""
+        return ShareCorrection(np.zeros(n_classes), 0.0)
+
+    @staticmethod
+    def of_labels(data: LabeledRows) -> ShareCorrection:
+        """Return a power of the class shares of labels that were drawn at random."""
+        logs = np.log(data.class_counts + 1)
+        return ShareCorrection(logs - logs.mean(), None)
+
+    @staticmethod
+    def known(data: LabeledRows, class_shares: Array) -> ShareCorrection:
+        """Return the ratio of known class shares to those of the labels, which members learned."""
+        logs = np.log(np.maximum(class_shares, SMALLEST_PROBABILITY))
+        logs -= np.log(data.class_counts + 1)
+        return ShareCorrection(logs - logs.mean(), 1.0)
+
+
+@frozen
 class Stack:
     """Temperatures and weights of the members of a pool, in their order.
 
@@ -76,14 +105,13 @@ def stacked(
     data: LabeledRows,
     class_shares: Array | None,
     trust: float,
-    drawn_at_random: bool,
+    correction: ShareCorrection,
 ) -> Stack:
     """Return the weights that suit the labels that the members did not see.
 
     Weights maximize sum_i log sum_m w_m v_im + .3 sum_m log w_m, with v_im the probability of the
     label of row i by member m; then exp(-trust KL) takes weight from members whose predicted
-    shares of classes disagree with `class_shares`. Where rows to label are `drawn_at_random`, the
-    class shares of the labels correct the average too.
+    shares of classes disagree with `class_shares`.
     """
     temperatures = np.array([member.temperature for member in members])
     probabilities = np.array([member.held_out_proba for member in members])
@@ -98,12 +126,15 @@ def stacked(
         weights /= weights.sum()
     average = np.einsum("m,mic->ic", weights, probabilities)
     sharpness = best_sharpness(average, data)
-    log_shares = np.zeros(data.n_classes)
-    if drawn_at_random:
-        log_shares = np.log(data.class_counts + 1)
-        log_shares -= log_shares.mean()
+    log_shares = correction.log_ratios
     stack = Stack(temperatures, weights, sharpness, 0.0, log_shares, scores, average, 0.0)
-    stack = replace(stack, share_power=mean_share_power(stack, data))
+    if correction.power is None:
+        power = mean_share_power(stack, data)
+    else:
+        power = correction.power
+        if power:
+            row_weights = row_weights * (data.label_shares @ np.exp(power * log_shares))
+    stack = replace(stack, share_power=power)
     held_out = stack.adjusted(average)
     pooled = np.einsum("ic,ic->i", held_out, data.label_shares) + SMALLEST_PROBABILITY
     loss = -float(np.log(pooled) @ row_weights / row_weights.sum())
