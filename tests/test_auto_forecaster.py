@@ -667,3 +667,42 @@ def test_series_of_one_name_are_refused():
         AutoForecaster().fit(X)
     with pytest.raises(ValueError, match="several columns named 'a'"):
         RegularizedARMA(p=1).fit(X)
+
+
+def odd_series(rng, n):
+    """Series of kinds that break forecasters, each followed by what comes next."""
+    t = np.arange(n)
+    noise = rng.normal(size=n)
+    walk = np.cumsum(noise)
+    months = (3 * rng.normal(size=12))[t % 12]
+    return {
+        "late shift": noise + 20 * (t >= n - 20),
+        "intermittent": rng.poisson(2, n) * (rng.random(n) < 0.2),
+        "zeros, then values": np.where(t < 20, 0, 5 + noise),
+        "values, then zeros": np.where(t < 20, 5 + noise, 0),
+        "constant stretches": np.repeat(5 * rng.normal(size=n // 10 + 1), 10)[:n],
+        "dropouts": np.where(rng.random(n) < 0.05, 0, 50 + walk),
+        "growth": np.exp(0.03 * t + 0.05 * walk),
+        "negative growth": -np.exp(0.02 * t + 0.05 * walk),
+        "heavy tails": np.cumsum(rng.standard_t(1.5, n)),
+        "short season": months + 0.3 * noise,
+        "rounded": np.round(walk / 3),
+        "far from zero": 1e6 + walk,
+    }
+
+
+@pytest.mark.parametrize("kind", odd_series(np.random.default_rng(0), 42))
+def test_odd_series_are_forecast_about_as_well_as_by_their_last_values(kind):
+    errors = []
+    naive = []
+    for seed in range(4):
+        values = odd_series(np.random.default_rng(seed), 42)[kind]
+        past, future = values[:30], values[30:]
+        unit = np.sqrt(np.square(np.diff(past)).mean()) + 1e-9
+        found = AutoForecaster().fit(past).forecast(12).mean[:, 0]
+        repeated = [np.full(12, past[-1])]
+        if kind == "short season":
+            repeated.append(past[-12:])
+        errors.append(np.sqrt(np.square(found - future).mean()) / unit)
+        naive.append(min(np.sqrt(np.square(last - future).mean()) / unit for last in repeated))
+    assert np.mean(errors) < 1.5 * np.mean(naive) + 0.1
