@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 
-from benchmarks._structured_problems import table as structured_problems
+from benchmarks.certificate_structures import table as structured_problems
 from regfactor.losses import Huber, Logistic, Loss, Poisson, SmoothedL1, Squared, Stacked
 from regfactor.norms import L2, LInf
 from regfactor.norms import Blocks as BlockNorm
