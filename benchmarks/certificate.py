@@ -1,4 +1,4 @@
-"""How often a certificate is reached: random small problems over losses, masks, weights, gauges and intercepts."""
+"""How often a certificate is reached: random small problems over losses, masks, weights, gauges and free terms."""
 
 from __future__ import annotations
 
@@ -8,20 +8,42 @@ from collections import Counter, defaultdict
 import numpy as np
 
 from benchmarks.certificate_structures import table as structured_problems
-from regfactor.losses import Huber, Logistic, Loss, Poisson, SmoothedL1, Squared, Stacked
+from regfactor.losses import (
+    Censored,
+    Huber,
+    Logistic,
+    Loss,
+    NegativeBinomial,
+    Poisson,
+    Quantile,
+    SmoothedL1,
+    Squared,
+    Stacked,
+)
 from regfactor.norms import L2, LInf
 from regfactor.norms import Blocks as BlockNorm
-from regfactor.penalties import Columns, Gauge, Rows, Trace, TwoView
+from regfactor.penalties import Columns, Gauge, Rows, Trace, TraceModulo, TwoView
 from regfactor.problems import Convex, Data, Design
 from regfactor.solvers import solve
 
 PROBLEMS, SEED = 1000, 2026
-LOSSES = ("squared", "huber", "smoothed_l1", "logistic", "poisson", "squared+logistic")
-GAUGES = ("trace", "columns", "rows", "rows_blocks", "two_view")
+LOSSES = (
+    "squared",
+    "huber",
+    "smoothed_l1",
+    "logistic",
+    "poisson",
+    "squared+logistic",
+    "censored",
+    "negative_binomial",
+    "quantile",
+)
+GAUGES = ("trace", "columns", "rows", "rows_blocks", "two_view", "row_effects")
+FREE_TERMS = ("none", "intercepts", "covariates")
 LEVELS = (1e-4, 1e-6)
 
 
-def random_problem(rng: np.random.Generator) -> tuple[str, str, Convex]:
+def random_problem(rng: np.random.Generator) -> tuple[str, str, str, Convex]:
     """A problem with n <= 120, d <= 48, alpha between 1 and 80 percent of alpha_max."""
     n, d = int(rng.integers(5, 121)), int(rng.integers(4, 49))
     rank = int(rng.integers(1, min(n, d, 10) + 1))
@@ -33,11 +55,28 @@ def random_problem(rng: np.random.Generator) -> tuple[str, str, Convex]:
     loss, X = _data(name, Z, first, rng)
     if rng.random() < 0.5:
         X[rng.random(X.shape) < rng.uniform(0.1, 0.6)] = np.nan
+    limits = None
+    if name == "censored":
+        X, limits = _behind_limits(X)
     weights = rng.uniform(0.2, 3.0, X.shape) if rng.random() < 0.4 else None
-    design = Design.intercept(n) if rng.random() < 0.5 else None
-    problem = Convex(Data.of(X, loss, weights), _gauge(kind, first, bounds), 1.0, design=design)
+    free = str(rng.choice(FREE_TERMS))
+    design = None
+    if free == "intercepts":
+        design = Design.intercept(n)
+    elif free == "covariates":
+        design = Design(np.column_stack([np.ones(n), rng.normal(size=(n, 2))]))
+    gauge = TraceModulo(np.ones(d)) if kind == "row_effects" else _gauge(kind, first, bounds)
+    problem = Convex(Data.of(X, loss, weights, limits=limits), gauge, 1.0, design=design)
     alpha = problem.alpha_max() * np.exp(rng.uniform(np.log(0.01), np.log(0.8)))
-    return name, kind, Convex(problem.data, problem.gauge, alpha, design=design)
+    return name, kind, free, problem.at(alpha)
+
+
+def _behind_limits(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return a table with the lowest 30 % of each column missing, and its limits."""
+    limit = np.nanquantile(X, 0.3, axis=0)
+    below = limit > X
+    upper = np.where(below, limit, np.inf)
+    return np.where(below, np.nan, X), np.stack([np.full(X.shape, -np.inf), upper])
 
 
 def _data(
@@ -55,6 +94,13 @@ def _data(
             return SmoothedL1(0.1), noise
         case "logistic":
             return Logistic(), binary
+        case "censored":
+            return Censored(Squared(), scale=0.3), noise
+        case "quantile":
+            return Quantile(0.7), noise
+        case "negative_binomial":
+            means = np.exp(np.clip(Z, -4, 3)) * rng.gamma(2.0, 0.5, Z.shape)
+            return NegativeBinomial(2.0), rng.poisson(means).astype(float)
         case "poisson":
             return Poisson(), rng.poisson(np.exp(np.clip(Z, -4, 3))).astype(float)
         case _:
@@ -82,14 +128,14 @@ def main() -> str:
     total, reached, worst = Counter(), defaultdict(Counter), defaultdict(float)
     iterations, seconds, lowest = [], 0.0, np.inf
     for _ in range(PROBLEMS):
-        name, kind, problem = random_problem(rng)
+        name, kind, free, problem = random_problem(rng)
         started = time.process_time()
         solution = solve(problem, tol=1e-6, max_iter=4000)
         seconds += time.process_time() - started
         gap = solution.relative_gap
         lowest = min(lowest, gap)
         iterations.append(solution.n_iter)
-        for key in ("all", f"loss {name}", f"gauge {kind}"):
+        for key in ("all", f"loss {name}", f"gauge {kind}", f"free {free}"):
             total[key] += 1
             worst[key] = max(worst[key], gap)
             for level in LEVELS:
