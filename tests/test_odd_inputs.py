@@ -70,3 +70,42 @@ def test_logarithms_under_other_losses_are_taken_as_they_are():
         regfactor.ConvexSubspace("poisson", alpha=5.0).fit(logged)
     with pytest.warns(UserWarning, match="looks like their logarithms"):
         regfactor.ConvexSubspace({j: "poisson" for j in range(30)}, alpha=5.0).fit(logged)
+
+
+def kinds_of_labels(names):
+    """Labels of two classes, None at unlabeled rows, as people have them."""
+    pandas = pytest.importorskip("pandas")
+    polars = pytest.importorskip("polars")
+    truths = [None if name is None else name == "b" for name in names]
+    return {
+        "list": names,
+        "objects": np.array(names, dtype=object),
+        "Categorical": pandas.Categorical(names),
+        "Series of categories": pandas.Series(pandas.Categorical(names)),
+        "boolean": pandas.array(truths, dtype="boolean"),
+        "polars": polars.Series(names),
+        "polars categories": polars.Series(names, dtype=polars.Categorical),
+        "polars booleans": polars.Series(truths),
+    }
+
+
+def test_labels_are_read_in_every_kind():
+    random = np.random.default_rng(0)
+    kind = np.repeat([0, 1], 25)
+    X = random.normal(size=(50, 3)) + 3 * kind[:, None]
+    known = random.random(50) < 0.3
+    names = [["a", "b"][k] if seen else None for k, seen in zip(kind, known, strict=True)]
+    for name, y in kinds_of_labels(names).items():
+        model = regfactor.ReverseClassifier().fit(X, y)
+        right = np.asarray(model.transduction_) == model.classes_[kind]
+        assert right.mean() > 0.9, name
+        assert list(model.classes_) in (["a", "b"], [False, True]), name
+
+
+def test_rows_out_of_the_order_of_their_times_are_refused():
+    pandas = pytest.importorskip("pandas")
+    days = pandas.date_range("2020-01-01", periods=40)
+    shuffled = pandas.DataFrame({"v": np.arange(40.0)}, index=days).sample(frac=1, random_state=0)
+    for model in (regfactor.AutoForecaster(), regfactor.RegularizedARMA()):
+        with pytest.raises(ValueError, match=r"not in the order of their times.*X.sort_index\(\)"):
+            model.fit(shuffled)
