@@ -235,15 +235,17 @@ def _sums_of_entries(rows: BlockEntries, weights: Array, terms: BlockTerms) -> B
         if np.isfinite(terms.price):
             codes = robust_codes(pattern, r, codes, terms)
         g = pattern.entries(Factors(codes, terms.C)) - r
-    outliers = g - np.clip(g, -terms.price, terms.price)
-    g = g - outliers
     w = weights[pattern.rows]
+    explained = r
+    prices = 0.0
+    if np.isfinite(terms.price):
+        outliers = g - np.clip(g, -terms.price, terms.price)
+        g = g - outliers
+        explained = r + outliers
+        prices = terms.price * float(np.vdot(w, np.abs(outliers)))
     D = np.column_stack([codes, np.ones(len(codes))])
     lower = pattern.gram(g * np.sqrt(w))
     squares = float(np.vdot(w * g, g))
-    prices = 0.0
-    if outliers.any():
-        prices = terms.price * float(np.vdot(w, np.abs(outliers)))
     return BlockSums(
         squares / 2 + prices,
         squares,
@@ -255,7 +257,7 @@ def _sums_of_entries(rows: BlockEntries, weights: Array, terms: BlockTerms) -> B
         weights @ codes,
         float(weights.sum()),
         _equations(pattern, w, D),
-        pattern.matrix(w * (r + outliers)).T @ D,
+        pattern.matrix(w * explained).T @ D,
     )
 
 
