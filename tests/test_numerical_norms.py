@@ -224,3 +224,14 @@ def test_the_transposed_norm_judges_the_transposed_table():
     norm = InducedNorm(L2(), LInf())
     for G in tables(5):
         assert norm.T.polar(G.T).value == pytest.approx(norm.polar(G).value, rel=1e-3)
+
+
+def test_float32_stays_and_weights_act_as_repetition_counts():
+    X = table(missing=0.0)
+    pair = {"on_codes": AtomNorms(L2()), "on_components": UnitBall(LInf()), "alpha": 2.0}
+    single = FactorModel(**pair, tol=1e-2).fit(X.astype(np.float32))
+    assert single.codes_.dtype == np.float32
+    weights = np.arange(len(X)) % 3
+    weighted = FactorModel(**pair).fit(X, sample_weight=weights)
+    repeated = FactorModel(**pair).fit(np.repeat(X, weights, axis=0))
+    assert weighted.objective_ == pytest.approx(repeated.objective_, rel=2e-4)

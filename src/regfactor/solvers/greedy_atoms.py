@@ -118,7 +118,7 @@ class GreedyAtoms(Solver):
             return C - gauge.on_components.dual_prox(C, 1.0)
 
         C = accelerated(on_components, project, lambda _: 0.0, F.C, self.steps)
-        return _normalized(gauge, Factors(F.codes, C))
+        return _normalized(gauge, Factors(F.codes, C)).astype(problem.data.dtype)
 
 
 def mapped(problem: Convex, Y: Array) -> Array:
