@@ -78,7 +78,7 @@ class Executor(abc.ABC):
 
 @frozen
 class InTurn(Executor):
-    """One block after the other."""
+    """One block after the other, BLAS with one thread: its products are small."""
 
     def results(
         self,
@@ -86,8 +86,9 @@ class InTurn(Executor):
         blocks: Sequence[RowBlock],
         shared: tuple[Any, ...],
     ) -> Iterator[Any]:
-        for block in blocks:
-            yield function(block, *shared)
+        with one_thread():
+            for block in blocks:
+                yield function(block, *shared)
 
 
 @frozen
