@@ -206,7 +206,10 @@ def _squared_norm(part: Map, matrix: Any) -> float:
     """Return the square of the largest singular value of a matrix; raise if it is none."""
     if matrix is None or np.ndim(matrix) != 2:
         raise ValueError(f"{type(part).__name__} needs a matrix, got {np.ndim(matrix)} dimensions.")
-    gram: Any = matrix.T @ matrix if matrix.shape[1] <= matrix.shape[0] else matrix @ matrix.T
+    if matrix.shape[1] <= matrix.shape[0]:
+        gram = matrix.T @ matrix
+    else:
+        gram = matrix @ matrix.T
     if is_sparse(gram):
         gram = gram.toarray()
     values = np.linalg.eigvalsh(np.asarray(gram, np.float64))

@@ -88,7 +88,9 @@ class Row:
         """The constraints on the codes, one of `CODES`."""
         if not isinstance(self.model, FactorModel):
             return OTHER_MODELS
-        given = {} if self.found is None else self.found(Sample())
+        given = {}
+        if self.found is not None:
+            given = self.found(Sample())
         penalty = self.model.on_codes
         if "known_codes" in given and not isinstance(penalty, OneHot):
             return "known"

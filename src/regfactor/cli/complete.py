@@ -262,7 +262,10 @@ def fill(
     """Write values into some cells of a column, as the table spells them or in their type."""
     column = out[name].astype(object)
     column.iloc[at] = np.array([table.cell(v, name) for v in values], dtype=object)
-    out[name] = column if table.text else column.astype(out[name].dtype)
+    if table.text:
+        out[name] = column
+    else:
+        out[name] = column.astype(out[name].dtype)
 
 
 def _print(job: Job, filled: Filled, hidden: HiddenCells | None = None, model: Any = None) -> None:

@@ -74,7 +74,9 @@ def run(
             f"{count(len(file.frame), 'row')} are too few to fit a season of {season} rows, so "
             "that none was used."
         )
-    future = None if file.future is None else file.future.iloc[:horizon]
+    future = None
+    if file.future is not None:
+        future = file.future.iloc[:horizon]
     ahead = model.forecast(horizon, exog=future, level=level)
     if tried is not None and not tried.beats_naive:
         ahead = naive_ahead(file, tried, ahead)

@@ -54,7 +54,9 @@ def summary(tried: Backtest | None, level: float) -> str:
     theirs = float(tried.scores(tried.best_naive)["MASE"])
     share = float(tried.scores(name)[f"coverage {level:.0%}"])
     inside = tried.covered(name, level)
-    n_values = int(np.isfinite(inside).sum()) if inside is not None else 0
+    n_values = 0
+    if inside is not None:
+        n_values = int(np.isfinite(inside).sum())
     told = f"Tried from {count(len(tried.origins), 'earlier time')}, "
     if not tried.beats_naive:
         told += f"errors of the models were no smaller than those of {naive}"

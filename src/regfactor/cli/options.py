@@ -121,7 +121,10 @@ def sharing(*groups: dict[str, Any]) -> Callable[[Callable[..., None]], Callable
             settings: dict[str, Any] = {}
             for name in options:
                 value = given.pop(name)
-                settings[name] = tuple(value or ()) if _is_repeated(name) else value
+                if _is_repeated(name):
+                    settings[name] = tuple(value or ())
+                else:
+                    settings[name] = value
             command(**given, settings=Settings(**settings))
 
         own = inspect.signature(command, eval_str=True).parameters

@@ -171,7 +171,9 @@ def _forecast(model: Any, info: dict[str, Any], X: Any, table: Table) -> tuple[A
     """
     time = info["time"]
     form = info.get("form")
-    long = None if info["long"] is None else LongColumns(*info["long"])
+    long = None
+    if info["long"] is not None:
+        long = LongColumns(*info["long"])
     rows = X
     if not info["counted"]:
         table.place(time, "time column")
@@ -190,7 +192,9 @@ def _forecast(model: Any, info: dict[str, Any], X: Any, table: Table) -> tuple[A
     future = None
     if info["inputs"]:
         known = np.flatnonzero(series.notna().any(axis=1).to_numpy())
-        n_known = int(known[-1]) + 1 if len(known) else 0
+        n_known = 0
+        if len(known):
+            n_known = int(known[-1]) + 1
         every = rows[info["inputs"]].groupby(level=0).first()
         series = series.iloc[:n_known]
         inputs = every.iloc[:n_known]

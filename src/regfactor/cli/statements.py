@@ -40,7 +40,10 @@ def parse(text: str) -> Statement:
         )
     numbers = []
     for name in ("share", "tolerance"):
-        value = found[name] if found[name] is not None else str(TOLERANCE)
+        if found[name] is not None:
+            value = found[name]
+        else:
+            value = str(TOLERANCE)
         try:
             number = float(value)
         except ValueError:

@@ -402,7 +402,10 @@ def _of_rows(
             f"The first row ({listed(names, 4)}) was taken for the names of the columns; if it "
             "is data, add --no-header."
         )
-    columns = list(zip(*rows.cells, strict=True)) if rows.cells else [()] * len(names)
+    if rows.cells:
+        columns = list(zip(*rows.cells, strict=True))
+    else:
+        columns = [()] * len(names)
     frame = pandas().DataFrame(dict(enumerate(columns)), dtype=object)
     frame.columns = names
     return Table(path, frame, True, rows.delimiter, tuple(said), reading, encoding)

@@ -153,7 +153,9 @@ def _check_classes(name: str, given: list[str], classes: list[str], named: list[
             f"The target {name!r} has one class only, {classes[0]!r}, in {len(given)} labeled "
             'rows; at least two are needed. If others have no label, name all: --classes "a,b".'
         )
-    strange = sorted(set(classes) - set(named)) if named else []
+    strange = []
+    if named:
+        strange = sorted(set(classes) - set(named))
     if strange:
         raise BadInput(
             f"The target {name!r} has the labels {listed(strange)}, which --classes does not name."

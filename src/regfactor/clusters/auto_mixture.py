@@ -297,7 +297,9 @@ class AutoMixture(DensityMixin, ClusterEstimator):
         return MixtureInputs(encoding, cleaning, E, weights, data)
 
     def _state(self, inputs: MixtureInputs) -> MixturePool:
-        k = 1 if is_option(self.n_components, "auto") else int(self.n_components)
+        k = 1
+        if not is_option(self.n_components, "auto"):
+            k = int(self.n_components)
         found = densities(inputs.data, k, self.family)
         return MixturePool([MixtureMember(density, inputs.data, []) for density in found])
 

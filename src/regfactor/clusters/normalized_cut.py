@@ -176,7 +176,10 @@ class BregmanNormalizedCut(ClusterMixin, ClusterEstimator):
         check_enough(X, self.n_clusters, "n_clusters")
         with one_thread():
             rows = kernel_rows(affinity.resolved(X), X)
-            weights = np.ones(X.shape[0]) if w is None else w
+            if w is None:
+                weights = np.ones(X.shape[0])
+            else:
+                weights = w
             degrees = degrees_of(rows.rows, weights)
         check_mass(weights, degrees, np.float64 if exact else X.dtype)
         return CutInputs(X, weights, divergence, rows, degrees, exact)

@@ -37,7 +37,10 @@ class Expansion:
             return X @ coef
         h = np.empty((X.shape[0], coef.shape[1]), coef.dtype)
         for rows in gen_batches(X.shape[0], BLOCK_ROWS):
-            block = X[rows] if self.columns is None else X[rows][:, self.columns]
+            if self.columns is None:
+                block = X[rows]
+            else:
+                block = X[rows][:, self.columns]
             h[rows] = self.kernel.gram(block, self.references, self.prepared) @ coef
         return h
 
@@ -107,7 +110,10 @@ def _nystrom(X: Any, kernel: Kernel, landmarks: int, random_state: Any) -> Basis
     n = X.shape[0]
     places = np.sort(check_random_state(random_state).permutation(n)[: min(int(landmarks), n)])
     columns = places if isinstance(kernel, Precomputed) else None
-    chosen = X[places] if columns is None else X[places][:, places]
+    if columns is None:
+        chosen = X[places]
+    else:
+        chosen = X[places][:, places]
     expansion = Expansion(kernel, _held(chosen, kernel), kernel.prepare(chosen), columns)
     back = square_root(kernel.gram(chosen).astype(np.float64, copy=False))[1]
     return Basis(expansion(X, back), False, expansion, back)

@@ -68,7 +68,10 @@ class DualSpace(Space):
         A[rows] += labeled
         A[np.diag_indices(len(K))] += count * self.ambient
         B = np.zeros((len(K), Y.shape[1]))
-        B[rows] = Y - Y.mean(axis=0) if intercept else Y
+        if intercept:
+            B[rows] = Y - Y.mean(axis=0)
+        else:
+            B[rows] = Y
         return _lu_solve(A, B)
 
     def features(self, rows: Array) -> tuple[Array, Callable[[Array], Array]]:

@@ -100,7 +100,10 @@ def _descended(
         length = np.where(open_, ratio((R * D).sum(axis=0), curvature), 0)
         X += length * D
         steps += 1
-        new = B - A @ X if steps % RESIDUAL_PERIOD == 0 else R - length * AD
+        if steps % RESIDUAL_PERIOD == 0:
+            new = B - A @ X
+        else:
+            new = R - length * AD
         Z = divide(new)
         change = ((new - R) * Z).sum(axis=0)
         last = products

@@ -149,7 +149,10 @@ def conjugate_gradients(
         X += length * D
         steps += 1
         # what was added up drifts from the true residual
-        R = B - apply(X) if steps % 50 == 0 else R - length * AD
+        if steps % 50 == 0:
+            R = B - apply(X)
+        else:
+            R = R - length * AD
         Z = R / diagonal[:, None]
         last = products
         products = (R * Z).sum(axis=0)

@@ -57,7 +57,10 @@ class LaplacianMachine(KernelMachine):
         else:
             W = graph.affinities(X)
         form = Power(graph.laplacian_of(W), self.laplacian_degree)
-        c = self.gamma_I / X.shape[0] ** 2 if self.average else self.gamma_I
+        if self.average:
+            c = self.gamma_I / X.shape[0] ** 2
+        else:
+            c = self.gamma_I
         if basis.dual:
             return DualSpace(basis, self.gamma_A, c, form)
         if iterative or (iterative is None and basis.table.shape[1] > MOST_FEATURES):

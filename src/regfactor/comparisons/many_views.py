@@ -169,7 +169,8 @@ class SimplexSearch(Solver):
             yield Iterate(point, objective, bound.value, bound.rigorous, steps=self.every)
             if inner - bound.value <= self.patience * (objective - inner):
                 total, shares = gauge.shares(split.Z, eta)
-                eta = np.maximum(shares / total, SMALLEST_WEIGHT) if total > 0 else eta
+                if total > 0:
+                    eta = np.maximum(shares / total, SMALLEST_WEIGHT)
                 split.rescale(replace(problem, gauge=gauge.at(eta / eta.sum())))
 
 

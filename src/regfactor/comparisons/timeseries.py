@@ -148,7 +148,10 @@ class HannanRissanen(Forecaster):
         coefficients = stacked.transpose(0, 2, 1)
         self.ar_ = coefficients[:p]
         self.ma_ = coefficients[p:]
-        self.intercept_ = B[-1] if self.intercept else np.zeros(n)
+        if self.intercept:
+            self.intercept_ = B[-1]
+        else:
+            self.intercept_ = np.zeros(n)
         self.radius_ = radius(self.ar_)
         self._last = X[T - first :]
         kept = min(len(E), first)

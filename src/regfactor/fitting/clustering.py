@@ -110,7 +110,10 @@ def _check_missing(X: Any, divergence: Divergence, names: Any, reset: bool) -> N
         )
     empty = np.flatnonzero(np.isnan(X).all(axis=0))
     if reset and len(empty):
-        name = empty[0] if names is None else repr(names[empty[0]])
+        if names is None:
+            name = empty[0]
+        else:
+            name = repr(names[empty[0]])
         raise ValueError(f"Column {name} has no observed entry; leave it out.")
 
 

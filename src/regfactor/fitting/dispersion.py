@@ -53,7 +53,10 @@ def common_theta(table: Any, weights: Any) -> float:
     if is_sparse(table):
         # as one column of entries, about the means of their columns
         x = table.data.astype(float)[:, None]
-        counts = np.ones_like(x) if weights is None else weights.data[:, None]
+        if weights is None:
+            counts = np.ones_like(x)
+        else:
+            counts = weights.data[:, None]
         width = table.shape[1]
         total = np.bincount(table.indices, (counts * x)[:, 0], width)
         seen = np.bincount(table.indices, counts[:, 0], width)

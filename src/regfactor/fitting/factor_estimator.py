@@ -269,7 +269,10 @@ class FactorEstimator(FactorTransformer, abc.ABC):
             schema = schema_of(X, self.loss, self.scale, sample_weight)
         self._schema = schema
         table = as_float_table(self, X, schema, reset=True)
-        loss = self._as_loss(self.loss) if schema is None else schema.loss
+        if schema is None:
+            loss = self._as_loss(self.loss)
+        else:
+            loss = schema.loss
         rows = row_weights(table, sample_weight)
         entries = entry_weights(table, entry_weight, schema)
         if not isinstance(loss, Squared):
@@ -335,7 +338,10 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         Both are in the units of the table, which are those of the data where there is no schema.
         """
         if self._schema is None:
-            named = list(range(table.shape[1])) if names is None else list(names)
+            if names is None:
+                named = list(range(table.shape[1]))
+            else:
+                named = list(names)
             is_number = np.ones(table.shape[1], bool)
             limits = read_limits(table, known, named, is_number)
         else:

@@ -58,7 +58,10 @@ def schema_of(
         return None
     if _is_frame(X):
         _refuse_empty(X)
-    open_losses = loss == AUTO if isinstance(loss, str) else _leaves_losses_open(loss, X)
+    if isinstance(loss, str):
+        open_losses = loss == AUTO
+    else:
+        open_losses = _leaves_losses_open(loss, X)
     if open_losses and not _is_frame(X):
         _refuse_empty(ArrayTable(X).array)
     labels = False
@@ -344,7 +347,9 @@ def weigh_columns(X: Any, entries: Any, columns: Any) -> Any:
     """Return the weights of the entries of a table times those of its columns, or one number."""
     columns = np.broadcast_to(np.asarray(columns, X.dtype), X.shape[1])
     if not is_sparse(X):
-        return np.broadcast_to(columns, X.shape) if entries is None else columns * entries
+        if entries is None:
+            return np.broadcast_to(columns, X.shape)
+        return columns * entries
     weights = columns[X.indices]
     if entries is not None:
         weights = weights * entries.data

@@ -329,7 +329,10 @@ def _label_codec(cells: Cells, loss: Any) -> Codec:
     if loss == AUTO and len(levels) > 2:
         return StepCodec(name, kind, Logistic(), levels, occur)
     if loss in (AUTO, "ordinal"):
-        loss = Logistic() if len(levels) == 2 else Ordinal(levels=len(levels))
+        if len(levels) == 2:
+            loss = Logistic()
+        else:
+            loss = Ordinal(levels=len(levels))
     if loss.rowwise or (len(levels) > 2 and isinstance(loss, Logistic | Margin)):
         raise ValueError(
             f"Column {name!r} has {len(levels)} ordered levels, which {loss} cannot take; use "
@@ -341,7 +344,10 @@ def _label_codec(cells: Cells, loss: Any) -> Codec:
 def _with_dispersion(values: Array, weights: Array | None) -> Loss:
     """Return the negative-binomial loss with the dispersion of a column about its mean."""
     x = values.astype(float)[:, None]
-    counts = np.ones_like(x) if weights is None else weights[:, None]
+    if weights is None:
+        counts = np.ones_like(x)
+    else:
+        counts = weights[:, None]
     means = np.broadcast_to(column_means(x, counts), x.shape)
     return NegativeBinomial(float(profile_thetas(x, means, counts)[0]))
 

@@ -194,7 +194,10 @@ def units(
 
 def _deviations(view: Any, rows: Array | None, intercept: bool) -> Array:
     """Return the root mean square of each column about its mean, one where it is rounding."""
-    weights = np.ones(view.shape[0]) if rows is None else rows
+    if rows is None:
+        weights = np.ones(view.shape[0])
+    else:
+        weights = rows
     if is_sparse(view):
         places = view.indices
         values = view.data.astype(np.float64)

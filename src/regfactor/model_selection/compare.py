@@ -168,7 +168,10 @@ def compare_with_supervised(
     is_soft = holds_soft_labels(y, estimator)
     if is_soft and scoring is not None:
         raise ValueError("scoring must be None for soft labels, which have a score of their own.")
-    labels = MarkedLabels.soft(y) if is_soft else MarkedLabels.of(y, estimator)
+    if is_soft:
+        labels = MarkedLabels.soft(y)
+    else:
+        labels = MarkedLabels.of(y, estimator)
     X, _ = indexable(X, labels.y)
     weights = None
     if sample_weight is not None:

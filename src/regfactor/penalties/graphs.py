@@ -71,7 +71,10 @@ class GraphLaplacian(Proximable, Smooth):
 
     @cached_property
     def _eigen(self) -> tuple[Array, Array]:
-        L = self.matrix.toarray() if is_sparse(self.matrix) else np.asarray(self.matrix)
+        if is_sparse(self.matrix):
+            L = self.matrix.toarray()
+        else:
+            L = np.asarray(self.matrix)
         values, V = np.linalg.eigh(L)
         return np.maximum(values, 0), V
 

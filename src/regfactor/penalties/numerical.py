@@ -219,7 +219,9 @@ def _exponent(norm: Norm) -> float:
     p = norm.p
     if np.isnan(p) or p <= 2:
         return np.nan
-    return 1.0 if np.isinf(p) else p / (p - 2)
+    if np.isinf(p):
+        return 1.0
+    return p / (p - 2)
 
 
 def _scaling(logs: Array, exponent: float) -> tuple[Array, Array, float]:

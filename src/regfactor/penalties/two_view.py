@@ -290,7 +290,10 @@ def _rough_norm(G: Any) -> Callable[[Array], float]:
             tol=1e-6,
             v0=last[0],
         )
-        last[0] = u[:, 0] if W.shape[0] < W.shape[1] else vt[0]
+        if W.shape[0] < W.shape[1]:
+            last[0] = u[:, 0]
+        else:
+            last[0] = vt[0]
         return float(s[0])
 
     return norm

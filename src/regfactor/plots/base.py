@@ -67,7 +67,10 @@ class Display(abc.ABC):
         else:
             axes = _given_axes(self, ax, rows, columns)
             self.figure_ = axes[0, 0].figure
-        self.ax_ = axes[0, 0] if axes.size == 1 else axes.ravel()
+        if axes.size == 1:
+            self.ax_ = axes[0, 0]
+        else:
+            self.ax_ = axes.ravel()
         for axis in axes.flat:
             axis.spines[["top", "right"]].set_visible(False)
         return axes

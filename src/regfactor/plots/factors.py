@@ -241,7 +241,9 @@ class ComponentsDisplay(Display):
         views = getattr(estimator, "view_components_", None)
         codes = getattr(estimator, "codes_", None)
         parts = views[0].shape[1] if views else None
-        sizes = None if codes is None else np.linalg.norm(codes, axis=0)
+        sizes = None
+        if codes is not None:
+            sizes = np.linalg.norm(codes, axis=0)
         return cls(components, feature_names, parts, sizes).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:

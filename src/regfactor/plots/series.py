@@ -81,8 +81,14 @@ class ForecastDisplay(Display):
             self.limits[level] = (_table(low), _table(high))
         n = len(self.past)
         horizon, m = self.mean.shape
-        self.past_times = np.arange(n) if past_times is None else np.asarray(past_times)
-        self.times = np.arange(n, n + horizon) if times is None else np.asarray(times)
+        if past_times is None:
+            self.past_times = np.arange(n)
+        else:
+            self.past_times = np.asarray(past_times)
+        if times is None:
+            self.times = np.arange(n, n + horizon)
+        else:
+            self.times = np.asarray(times)
         if names is None:
             names = [f"x{j}" for j in range(m)]
         self.names = [str(name) for name in names]
@@ -137,7 +143,10 @@ class ForecastDisplay(Display):
         """
         forecast = drawn_from(cls, estimator, "forecast", "Use AutoForecaster.")
         forecasts = {level: forecast(horizon, exog, level) for level in levels}
-        first = next(iter(forecasts.values())) if forecasts else forecast(horizon, exog)
+        if forecasts:
+            first = next(iter(forecasts.values()))
+        else:
+            first = forecast(horizon, exog)
         past, past_times, times = _past(estimator, X, first)
         if history is None:
             history = PAST_HORIZONS * horizon
@@ -288,7 +297,10 @@ class BacktestDisplay(Display):
             if times is None:
                 times = _numbers(given.times.index)
         n_rows = int(backtest.origins[-1]) + backtest.horizon
-        self.times = np.arange(n_rows) if times is None else np.asarray(times)
+        if times is None:
+            self.times = np.arange(n_rows)
+        else:
+            self.times = np.asarray(times)
         if len(self.times) < n_rows:
             raise ValueError(f"times must be of {n_rows} rows, got {len(self.times)}.")
 

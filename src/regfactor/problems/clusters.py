@@ -278,7 +278,10 @@ def row_blocks(
     n = X.shape[0] if among is None else len(among)
     keep_sparse = keep_sparse and is_sparse(X)
     if rows is None:
-        rows = UNCOPIED_ROWS if keep_sparse else max(BLOCK_ENTRIES // X.shape[1], 16)
+        if keep_sparse:
+            rows = UNCOPIED_ROWS
+        else:
+            rows = max(BLOCK_ENTRIES // X.shape[1], 16)
     for start in range(0, n, rows):
         at: Any = slice(start, min(start + rows, n))
         if among is not None:

@@ -230,7 +230,9 @@ class Convex(Problem[FactorPoint]):
         """Return the same problem in another precision."""
         if dtype == self.data.dtype:
             return self
-        design = None if self.design is None else self.design.astype(dtype)
+        design = None
+        if self.design is not None:
+            design = self.design.astype(dtype)
         return replace(self, data=self.data.astype(dtype), design=design)
 
     def predictor(self, Z: Array | Factors, B: Array | None) -> Array:
@@ -369,7 +371,9 @@ class Convex(Problem[FactorPoint]):
         The scales s tried are the ends, one, and the top of the parabola through three points,
         which is exact for quadratic losses.
         """
-        longest = min(2.0, self.alpha / norm) if norm > 0 else 1.0
+        longest = 1.0
+        if norm > 0:
+            longest = min(2.0, self.alpha / norm)
         if not self.data.quadratic:
             longest = self.data.max_feasible_scale(Y, longest)
         half = longest / 2
@@ -417,7 +421,10 @@ class Convex(Problem[FactorPoint]):
         Y = data.feasible(np.nan_to_num(Y, nan=0.0, posinf=0.0, neginf=0.0))
         if self.gauge.n_free:
             Y = np.where(self._forced, Y.dtype.type(0), Y)
-            h = data.hessian(Y) if data.quadratic else data.dual_slack(Y)
+            if data.quadratic:
+                h = data.hessian(Y)
+            else:
+                h = data.dual_slack(Y)
             return self._two_way.annihilate(Y, np.where(self._forced, h.dtype.type(0), h))
         if design is None:
             return Y
@@ -492,7 +499,9 @@ class Convex(Problem[FactorPoint]):
         """
 
         def counts(t: Term) -> Array:
-            return t.weights * t.x if t.loss.rowwise else np.ones_like(t.x)
+            if t.loss.rowwise:
+                return t.weights * t.x
+            return np.ones_like(t.x)
 
         return self.data.layout.column_sums(self.data.collect(counts)) == 0
 

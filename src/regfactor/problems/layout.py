@@ -217,7 +217,10 @@ class Pattern:
         flat = filled.ravel()
         for rows, part in self._row_blocks:
             # kept in memory only for tables that are always multiplied in this way
-            places = self._places[part] if self.dense else self._places_of(part)
+            if self.dense:
+                places = self._places[part]
+            else:
+                places = self._places_of(part)
             flat[places] = entries[part]
             yield rows, filled[: rows.stop - rows.start]
             flat[places] = 0

@@ -102,7 +102,9 @@ def bars(
     """
     names = list(names)[:MOST_BARS]
     sizes = np.asarray(values, float)[:MOST_BARS]
-    others = None if marks is None else np.asarray(marks, float)[:MOST_BARS]
+    others = None
+    if marks is not None:
+        others = np.asarray(marks, float)[:MOST_BARS]
     y = np.arange(len(names))[::-1]
     height = 0.75 + ROW_HEIGHT * len(names)
     if others is not None:

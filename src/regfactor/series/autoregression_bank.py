@@ -175,9 +175,14 @@ class AutoregressionBank:
                 if block.with_others:
                     paths[id(block)] = past.paths(block, averages)
         log_prior = np.concatenate([block.priors.log_prior for block in blocks])
-        members = [paths[id(block)] for block in blocks] if n_past else []
+        members = []
+        if n_past:
+            members = [paths[id(block)] for block in blocks]
         shape = (0, len(log_prior), horizon, table.n_series)
-        joined = np.concatenate(members, axis=1) if n_past else np.zeros(shape)
+        if n_past:
+            joined = np.concatenate(members, axis=1)
+        else:
+            joined = np.zeros(shape)
 
         def by_member(name: str) -> Array:
             parts = [getattr(block, name) for block in blocks]

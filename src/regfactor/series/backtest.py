@@ -466,7 +466,10 @@ def _named(forecaster: Any) -> dict[str, Any]:
 
 
 def _levels(level: Any) -> tuple[float, ...]:
-    levels = tuple(level) if np.iterable(level) and not isinstance(level, str) else (level,)
+    if np.iterable(level) and not isinstance(level, str):
+        levels = tuple(level)
+    else:
+        levels = (level,)
     for single in levels:
         check_level(single)
     return tuple(sorted({float(single) for single in levels}))

@@ -208,7 +208,10 @@ class Calendar:
         """Return what the parameter `calendar` states: None, a word, a dict, or several."""
         if stated is None:
             return Calendar()
-        items = [stated] if isinstance(stated, str | Mapping) else list(stated)
+        if isinstance(stated, str | Mapping):
+            items = [stated]
+        else:
+            items = list(stated)
         features: list[CalendarFeature] = []
         for item in items:
             features.extend(_features(item))
@@ -264,7 +267,10 @@ def _features(item: Any) -> list[CalendarFeature]:
 
 
 def _event(name: str, days: Any) -> Event:
-    several = [days] if isinstance(days, str) or not np.iterable(days) else list(days)
+    if isinstance(days, str) or not np.iterable(days):
+        several = [days]
+    else:
+        several = list(days)
     try:
         known = tuple(str(np.datetime64(str(day)[:10], "D")) for day in several)
     except ValueError as error:

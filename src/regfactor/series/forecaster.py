@@ -293,7 +293,10 @@ class AutoForecaster(Estimator):
 
     def _seasons(self) -> list[int]:
         """Return the given seasons in ascending order, without 1."""
-        given = [self.season] if isinstance(self.season, Integral) else list(self.season)
+        if isinstance(self.season, Integral):
+            given = [self.season]
+        else:
+            given = list(self.season)
         if not given:
             raise ValueError("season is empty; use 'auto', a number of rows, or 1 for none.")
         for season in given:
@@ -437,7 +440,9 @@ class AutoForecaster(Estimator):
 
     def _future_inputs(self, exog: Any, rows: int) -> Array:
         """Return the inputs of the next rows, standardized and with waves."""
-        index = self._times.future(rows) if self._times.index is not None else None
+        index = None
+        if self._times.index is not None:
+            index = self._times.future(rows)
         given = self._known.values(exog, index, rows)
         return self._with_waves(self._input_units.standardized(given), self._n_rows)
 

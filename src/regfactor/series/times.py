@@ -102,7 +102,9 @@ class Times:
             return pandas.Index([last + step * k for k in range(1, horizon + 1)], name=name)
         if index.dtype.kind not in "iu":
             return pandas.RangeIndex(self.length, self.length + horizon)
-        step = last - index[-2] if len(index) > 1 else 1
+        step = 1
+        if len(index) > 1:
+            step = last - index[-2]
         return pandas.RangeIndex(last + step, last + step * (horizon + 1), step, name=name)
 
     def labeled(self, values: Array, index: Any) -> Any:

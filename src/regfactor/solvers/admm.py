@@ -93,7 +93,10 @@ class Splitting:
         null = problem.predictor(problem.null.factors, problem.null.coefficients)
         step = problem.data.newton_displacement(null) / self.s
         size = self.gauge.polar(step, 0).value
-        self.rho = float(30 * problem.alpha / size) if size > 0 else 1.0
+        if size > 0:
+            self.rho = float(30 * problem.alpha / size)
+        else:
+            self.rho = 1.0
         self.least = 0.1 * float(np.linalg.norm(step))
         self.changes = 0
         self.examined = 0

@@ -77,7 +77,9 @@ class BlockSweeps(Solver):
         room = C.shape[1] - len(C)
         if problem.density < 1:
             least = MIN_RATIO * sizes[min(N_DIRECTIONS, len(sizes)) - 1]
-            standing_out = 0 if len(C) else int((sizes > least).sum())
+            standing_out = 0
+            if not len(C):
+                standing_out = int((sizes > least).sum())
             room = min(room, standing_out + EXTRA_ATOMS + len(C) // 4)
         if self.max_rank is not None:
             room = min(room, self.max_rank - len(C))

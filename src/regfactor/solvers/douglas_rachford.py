@@ -172,7 +172,9 @@ class _Reflections:
         found = self.shrunk
         codes = found.X @ found.kept / found.scale
         F = Factors(codes, np.ascontiguousarray(found.V.T) * found.scale)
-        B = None if self.problem.design is None else self.problem.design.regress(self.R)
+        B = None
+        if self.problem.design is not None:
+            B = self.problem.design.regress(self.R)
         point = FactorPoint(F, B, -self.dual)
         steps = self.settings.every
         if not close:

@@ -249,7 +249,10 @@ class _Bracket:
         here = self.logit
         target = self.logit + float(np.clip(self._accelerated(step), -self.longest, self.longest))
         inside = self.low < target < self.high
-        self.logit = target if inside else (self.low + self.high) / 2
+        if inside:
+            self.logit = target
+        else:
+            self.logit = (self.low + self.high) / 2
         self.moved = self.logit - here
         self._doubt(0 if inside else int(np.sign(step)))
         # an inexact inner solution misled the sign: widen and be more exact

@@ -276,7 +276,9 @@ class Descent:
         now = self.now
         self.problem = self.problem.astype(np.float64)
         self.block = orthonormal(self.block.astype(np.float64))
-        B = None if now.B is None else now.B.astype(np.float64)
+        B = None
+        if now.B is not None:
+            B = now.B.astype(np.float64)
         self._restart(self._unit(now.F.astype(np.float64)), B)
 
     def examine(self) -> Iterate[FactorPoint]:

@@ -116,7 +116,10 @@ class Centers:
             doubt = Doubt.of(f, c, sizes)
         if not np.isfinite(np.minimum(c, 0).sum()):  # c may be infinite, but not NaN
             raise self._overflow(X)
-        dtype = X.dtype if doubt is None else np.dtype(np.float32)
+        if doubt is None:
+            dtype = X.dtype
+        else:
+            dtype = np.dtype(np.float32)
         scores = AffineScores(
             f.astype(dtype),
             np.ascontiguousarray(f.T, dtype),
@@ -287,7 +290,10 @@ def _label_by_rows(
     """Label rows by blocks of scores (rows x k), for many centers or sparse rows."""
     size = max(4 * BLOCK_ENTRIES // len(scores.f), 64)
     for at, block in row_blocks(X, size, keep_sparse=True):
-        rows = block if scores.origin is None else _less_origin(block, scores.origin)
+        if scores.origin is None:
+            rows = block
+        else:
+            rows = _less_origin(block, scores.origin)
         D = rows.astype(scores.f.dtype, copy=False) @ scores.across
         D -= scores.c
         found = D.argmax(axis=1)

@@ -80,7 +80,10 @@ class Pursuit(Solver):
     ) -> Iterator[Iterate[FactorPoint]]:
         """Yield every few steps, with the best bound that is proven so far."""
         dtype = problem.data.dtype
-        exact = problem if dtype == np.float64 else problem.astype(np.float64)
+        if dtype == np.float64:
+            exact = problem
+        else:
+            exact = problem.astype(np.float64)
         split = PursuitState(exact, start)
         proof = Proof(exact, self.tol)
         while True:

@@ -215,7 +215,10 @@ class Means:
             # float32 would take such weights for zero
             tiny = (w > 0) & (w < TINY_WEIGHT * self.largest_weight)
             single = single and not tiny.any()
-        self.dtype = problem.X.dtype if single else np.dtype(np.float64)
+        if single:
+            self.dtype = problem.X.dtype
+        else:
+            self.dtype = np.dtype(np.float64)
         self.domain = problem.divergence.domain
         ends = np.array([self.domain.low, self.domain.high])
         self.ends = ends[np.isfinite(ends)]

@@ -62,7 +62,9 @@ def _split(data: Data, C: Array, ridge: Array, clock: Clock) -> tuple[Array, Arr
     """Return codes and multipliers after some steps of ADMM from zero, with one factorization."""
     rho = np.empty(data.shape[1])
     for t in data.terms:
-        heaviest = 1.0 if t.w is None else float(t.w.max()) or 1.0
+        heaviest = 1.0
+        if t.w is not None:
+            heaviest = float(t.w.max()) or 1.0
         rho[t.columns] = heaviest / _size(t)
     scaled = C * rho
     solve = scaled.T @ np.linalg.pinv(scaled @ C.T + np.diag(ridge), hermitian=True)

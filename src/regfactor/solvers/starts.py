@@ -175,7 +175,10 @@ def first_point(problem: Factored) -> FactorPoint:
     codes = F.codes
     C = F.C
     if not data.unbounded:
-        base = np.average(y, axis=0, weights=w) if B is None else B[0]
+        if B is None:
+            base = np.average(y, axis=0, weights=w)
+        else:
+            base = B[0]
         codes, C, A = _inside(codes, C, A, E, base, B is not None)
     F = Factors(np.hstack([codes, A]), np.vstack([C, E]))
     return FactorPoint(F.astype(data.dtype), B)

@@ -288,11 +288,15 @@ def proximal_steps(
 
     def gradient(A: Array) -> Array:
         G = block.adjoint(data.gradient(block.predict(A)))
-        return G if graph is None else G + alpha * graph.gradient(A)
+        if graph is None:
+            return G
+        return G + alpha * graph.gradient(A)
 
     def smooth(A: Array) -> Array:
         values = block.values(block.predict(A))
-        return values if graph is None else values + alpha * _part_costs(graph, A, len(values))
+        if graph is None:
+            return values
+        return values + alpha * _part_costs(graph, A, len(values))
 
     first = cost(A)
     if graph is not None:
@@ -372,7 +376,9 @@ def _curvature(data: Data, Z: Array, held: Array) -> float:
     curvature = data.curvature
     if not np.isfinite(curvature):
         curvature = float(np.median(data.hessian(Z)))
-    size = float(np.linalg.norm(held, 2)) ** 2 if held.size else 0.0
+    size = 0.0
+    if held.size:
+        size = float(np.linalg.norm(held, 2)) ** 2
     if 0 < curvature * size < np.inf:
         return curvature * size
     return 1.0

@@ -181,7 +181,9 @@ class CompletionDraws(CompletionIntervals):
         residual = np.zeros(Z.shape[1], bool)
         for at, part in self._loss_parts:
             residual[at] = part.of_residual
-        dispersion = float(noise[residual].mean()) if residual.any() else 1.0
+        dispersion = 1.0
+        if residual.any():
+            dispersion = float(noise[residual].mean())
         Z = Z + self._predictor_noise(rows, Z, dispersion, random)
         ends = self._ends(rows)
         out = np.empty_like(Z)
@@ -219,7 +221,9 @@ class CompletionDraws(CompletionIntervals):
             return out
         score = self._required_score()
         weights = np.broadcast_to(np.asarray(score.weight, np.float64), X.shape)
-        limits = None if rows.limits is None else rows.limits[:, seen]
+        limits = None
+        if rows.limits is not None:
+            limits = rows.limits[:, seen]
         data = Data.of(X[seen], score.loss, weights[seen], limits=limits)
         for block, covariances in code_covariances(data, Z[seen], C, score.strengths(len(C))):
             roots = np.linalg.cholesky(covariances)

@@ -265,7 +265,10 @@ class CompletionIntervals(FactorEstimator):
         groups = None if model._schema is None else model._schema.originals
         random = np.random.default_rng(0)
         n, d = inputs.table.shape
-        width = d if groups is None else int(groups.max()) + 1
+        if groups is None:
+            width = d
+        else:
+            width = int(groups.max()) + 1
         folds = random.integers(round(1 / FOLD_SHARE), size=(n, width))
         if groups is not None:
             folds = folds[:, groups]
@@ -343,7 +346,9 @@ class CompletionIntervals(FactorEstimator):
         C = self._components.astype(np.float64)
         strengths = score.strengths(len(C))
         if seen.any():
-            limits = None if rows.limits is None else rows.limits[:, seen]
+            limits = None
+            if rows.limits is not None:
+                limits = rows.limits[:, seen]
             data = Data.of(dense[seen], score.loss, weights[seen], limits=limits)
             out[seen] = leverages(data, Z[seen].astype(np.float64), C, strengths)
         # a row without an observed entry has codes of their prior

@@ -246,7 +246,10 @@ class RobustSubspace(CompletionIntervals):
             raise UnsupportedProblem(
                 "loss=None holds the whole table: give it as a dense one with NaN, or use a loss."
             )
-        count = inputs.table.shape[0] if inputs.rows is None else float(inputs.rows.sum())
+        if inputs.rows is None:
+            count = inputs.table.shape[0]
+        else:
+            count = float(inputs.rows.sum())
         self._beta = self._price(count, inputs.table.shape[1], inputs.loss)
         if self.loss is None:
             weights = weigh_columns(inputs.learned, None, self._beta)

@@ -67,8 +67,12 @@ def _pair(name: Any, pair: Any) -> tuple[float, float]:
     for value in pair:
         if value is not None and not (is_number(value) and not np.isnan(value)):
             raise ValueError(f"bounds of {name!r} are numbers or None, got {value!r}.")
-    low = -np.inf if pair[0] is None else float(pair[0])
-    high = np.inf if pair[1] is None else float(pair[1])
+    low = -np.inf
+    if pair[0] is not None:
+        low = float(pair[0])
+    high = np.inf
+    if pair[1] is not None:
+        high = float(pair[1])
     if not low < high:
         raise ValueError(
             f"bounds of {name!r} are ({low:g}, {high:g}); the lower must be below the upper."

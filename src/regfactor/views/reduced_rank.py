@@ -317,7 +317,9 @@ class ReducedRankRegression(TwoTableEstimator):
         if not isinstance(self.rank, str) and not isinstance(self.alpha, str):
             return ReducedRank(inputs, self.rank, self.alpha, self.fit_intercept)
         rank = None if isinstance(self.rank, str) else self.rank
-        alpha = None if isinstance(self.alpha, str) else float(self.alpha)
+        alpha = None
+        if not isinstance(self.alpha, str):
+            alpha = float(self.alpha)
         return StackedRank(inputs, rank, alpha, self.fit_intercept)
 
     def _state_convex(self, inputs: TablePair) -> Convex:
@@ -343,8 +345,12 @@ class ReducedRankRegression(TwoTableEstimator):
         data = Data.of((Y / y_deviation).astype(X.dtype), loss)
         if weights is not None:
             data = data.weighted(weights.astype(X.dtype))
-        design = Design.intercept(len(X), X.dtype) if self.fit_intercept else None
-        alpha = 1.0 if isinstance(self.alpha, str) else float(self.alpha)
+        design = None
+        if self.fit_intercept:
+            design = Design.intercept(len(X), X.dtype)
+        alpha = 1.0
+        if not isinstance(self.alpha, str):
+            alpha = float(self.alpha)
         return Convex(data, Trace(), alpha, LeftProduct((X - mean) / deviation), design)
 
     def _choose(self, problem: Any, inputs: TablePair, run: Run) -> Choice[Any]:

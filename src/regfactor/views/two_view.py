@@ -631,14 +631,20 @@ class TwoViewSubspace(TwoViewEstimator):
                 "Fewer than two rows have entries of both views, so that none can be held out to "
                 "choose the prior of the codes: fit more rows with both."
             )
-        columns = slice(self._n_first, None) if target else slice(0, self._n_first)
+        if target:
+            columns = slice(self._n_first, None)
+        else:
+            columns = slice(0, self._n_first)
         hidden = table.copy()
         hidden[held, columns] = np.nan
         inputs = self._inputs_of(self._units.divide(hidden), self._training.rows)
         problem = self._state(inputs).at(self.alpha_)
         solution = solve_within(problem, Limits(tol=COMPARED_FIT_TOL, max_iter=self.max_iter))
         offsets = solution.point.coefficients
-        intercept = np.zeros(table.shape[1]) if offsets is None else offsets[0]
+        if offsets is None:
+            intercept = np.zeros(table.shape[1])
+        else:
+            intercept = offsets[0]
         apart = CodeModel(
             self._scoring_loss,
             solution.point.factors.C,

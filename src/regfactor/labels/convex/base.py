@@ -182,7 +182,9 @@ class ConvexFactorEstimator(TwoViewEstimator, abc.ABC):
         if rows is not None:
             view = view[rows > 0]
             rows = rows[rows > 0]
-        design = Design.intercept(len(view), view.dtype) if intercept else None
+        design = None
+        if intercept:
+            design = Design.intercept(len(view), view.dtype)
         entries = np.full(view.shape, weight, view.dtype)
         return convex(view, loss, Trace(), 1.0, rows, entries, design).alpha_max()
 

@@ -174,7 +174,9 @@ class StatedConstraints:
         """Warn of large violations: statements contradict each other, or the penalty is too low."""
         scales: list[float] = []
         for constraint, a in self._pairs():
-            scale = 1.0 if a is None else float(self.weights @ np.abs(a))
+            scale = 1.0
+            if a is not None:
+                scale = float(self.weights @ np.abs(a))
             scales += [scale] * len(constraint.targets)
         limits = LARGE_VIOLATION * np.array(scales)
         missed = [

@@ -84,7 +84,9 @@ class Balance:
         else:
             total = float(w.sum())
             labeled_mass = float(w[labeled].sum())
-        free_mass = 0.0 if labeled.all() else max(total - labeled_mass, 0.0)
+        free_mass = 0.0
+        if not labeled.all():
+            free_mass = max(total - labeled_mass, 0.0)
         balanced = isinstance(mu, str)
         if not (labeled_mass > 0 and free_mass > 0):  # one sum is empty, the other a mean
             mu = 1.0 if balanced else float(mu)
@@ -307,7 +309,10 @@ class ReverseClassifier(ClassifierMixin, Estimator):
         features = None
         degrees = None
         table = X
-        ones = np.ones(X.shape[0]) if w is None else w
+        if w is None:
+            ones = np.ones(X.shape[0])
+        else:
+            ones = w
         if implicit or self.normalized_cut:
             rows = kernel_rows(kernel, X)
         if rows is not None and self.normalized_cut:
@@ -449,14 +454,20 @@ class ReverseClassifier(ClassifierMixin, Estimator):
         self.classes_ = inputs.labels.classes
         self.transduction_ = self.classes_[point.labels]
         self.unlabeled_weight_ = inputs.balance.mu
-        self.class_prior_ = np.full(k, 1 / k) if point.shares is None else point.shares
+        if point.shares is None:
+            self.class_prior_ = np.full(k, 1 / k)
+        else:
+            self.class_prior_ = point.shares
         self.sharpness_ = point.sharpness
         if point.sharpness == np.inf:
             self.sharpness_ = self._find_sharpness(problem, point)
         centers: Centers | ImplicitCenters
         if inputs.kernel is None:
             centers = Centers.of(problem, point)
-            dtype = inputs.table.dtype if inputs.features is None else inputs.features.X.dtype
+            if inputs.features is None:
+                dtype = inputs.table.dtype
+            else:
+                dtype = inputs.features.X.dtype
             self.cluster_centers_ = point.centers.astype(dtype)
             if point.covariance is not None:
                 self.covariance_ = point.covariance.astype(dtype)
@@ -489,7 +500,10 @@ class ReverseClassifier(ClassifierMixin, Estimator):
     def _calibration(self, inputs: ClassInputs, limits: Limits) -> float:
         """Return the inverse temperature at which held-out labels are most likely."""
         codes = inputs.labels.codes
-        weights = np.ones(len(codes)) if inputs.masses is None else inputs.masses
+        if inputs.masses is None:
+            weights = np.ones(len(codes))
+        else:
+            weights = inputs.masses
         if not np.any((codes != FREE) & (weights > 0)):
             return 1.0
         mu = self.unlabeled_weight
@@ -511,7 +525,10 @@ class ReverseClassifier(ClassifierMixin, Estimator):
         Labels of a fold are hidden, and their rows stay as unlabeled ones.
         """
         codes = inputs.labels.codes
-        weights = np.ones(len(codes)) if inputs.masses is None else inputs.masses
+        if inputs.masses is None:
+            weights = np.ones(len(codes))
+        else:
+            weights = inputs.masses
         used = np.flatnonzero((codes != FREE) & (weights > 0))
         shares = np.eye(len(inputs.labels.classes))[codes[used]]
         folds = label_folds(shares)

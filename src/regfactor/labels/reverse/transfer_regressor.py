@@ -142,7 +142,10 @@ class TransferRegressor(MultiOutputMixin, RegressorMixin, Estimator):
         self._potential = inputs.potential
         self._kernel = inputs.kernel
         self._references = None if inputs.kernel is None else X
-        self._prepared = None if inputs.kernel is None else inputs.kernel.prepare(X)
+        if inputs.kernel is None:
+            self._prepared = None
+        else:
+            self._prepared = inputs.kernel.prepare(X)
 
     def predict(self, X: Any) -> Array:
         """Return the targets f(x W + b) of every row.

@@ -321,7 +321,10 @@ class SemiSupervisedClassifier(ClassifierMixin, PoolEstimator):
 
     def _members(self, inputs: PoolInputs) -> list[ClassMember]:
         """Return the members that the parameter names, with the rows."""
-        named = ["auto"] if isinstance(self.members, str) else self.members
+        if isinstance(self.members, str):
+            named = ["auto"]
+        else:
+            named = self.members
         members: list[ClassMember] = []
         for item in named:
             if isinstance(item, str):
@@ -503,7 +506,10 @@ def _soft_labels(y: Any, n_rows: int, classes: Any) -> tuple[Array, Array]:
     shares = soft_labels(y)
     if len(shares) != n_rows:
         raise ValueError(f"y has {len(shares)} rows of soft labels and X {n_rows} rows.")
-    names = np.arange(shares.shape[1]) if classes is None else distinct_classes(classes)
+    if classes is None:
+        names = np.arange(shares.shape[1])
+    else:
+        names = distinct_classes(classes)
     if len(names) != shares.shape[1]:
         raise ValueError(f"y has {shares.shape[1]} columns of shares and classes {len(names)}.")
     return names, shares
@@ -511,7 +517,9 @@ def _soft_labels(y: Any, n_rows: int, classes: Any) -> tuple[Array, Array]:
 
 def _check_classes(classes: Array, counts: Array) -> None:
     """Raise unless at least two classes, and all that are named, have a label."""
-    missing = classes[counts == 0].tolist() if len(classes) else []
+    missing = []
+    if len(classes):
+        missing = classes[counts == 0].tolist()
     if np.count_nonzero(counts) < 2:
         raise ValueError(
             f"At least two classes need a label of positive weight, got {np.count_nonzero(counts)} "

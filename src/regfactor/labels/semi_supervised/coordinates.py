@@ -80,7 +80,10 @@ class Coordinates:
 
     def of(self, X: Any) -> Array:
         """Return the coordinates of rows."""
-        rows = self._of_dense(X) if self.shift is None else self._of_sparse(X)
+        if self.shift is None:
+            rows = self._of_dense(X)
+        else:
+            rows = self._of_sparse(X)
         return np.clip(rows, -LARGEST_COORDINATE, LARGEST_COORDINATE, out=rows)
 
     def _of_sparse(self, X: Any) -> Array:

@@ -92,7 +92,9 @@ class ClassifierMember(ClassMember):
         if has_fit_parameter(machine, "sample_weight"):
             rows, codes = np.nonzero(data.label_shares * in_use[:, None])
             weights = data.label_shares[rows, codes] * data.label_weights[rows]
-            options = {} if np.all(weights == 1) else {"sample_weight": weights}
+            options = {}
+            if not np.all(weights == 1):
+                options = {"sample_weight": weights}
         else:
             rows = np.flatnonzero(in_use)
             codes = data.label_shares[rows].argmax(axis=1)

@@ -266,7 +266,10 @@ class RegularizedARMA(Estimator):
         return self._fit(X, exog)
 
     def _read(self, X: Any, exog: Any = None) -> SeriesInputs:
-        loss = LOSSES[self.loss]() if isinstance(self.loss, str) else self.loss
+        if isinstance(self.loss, str):
+            loss = LOSSES[self.loss]()
+        else:
+            loss = self.loss
         if len(loss.parts(1)) != 1 or loss.rowwise or not loss.smooth or not loss.unbounded:
             raise ValueError(
                 f"RegularizedARMA needs one smooth elementwise loss on the whole line, got {loss}. "
@@ -300,7 +303,9 @@ class RegularizedARMA(Estimator):
         rows, n = inputs.levels.shape
         k = inputs.U.shape[1]
         lags = self.exog_lags if k else 0
-        d = 0 if isinstance(self.d, str) else int(self.d)
+        d = 0
+        if not isinstance(self.d, str):
+            d = int(self.d)
         if isinstance(self.p, str):
             p = largest_order(rows - d, n, (lags + 1) * k, lags)
         else:
@@ -643,7 +648,9 @@ class RegularizedARMA(Estimator):
         """Return the inputs of the next rows, with the waves of the season."""
         given = np.zeros((rows, 0))
         if exog is not None or self._known.names:
-            index = self._times.future(rows) if self._times.index is not None else None
+            index = None
+            if self._times.index is not None:
+                index = self._times.future(rows)
             given = self._known.values(exog, index, rows)
         if self.season_ == 1:
             return given

@@ -43,7 +43,10 @@ def innovation_weights(model: Varma, n_rows: int) -> Array:
     found: list[Array] = []
     q = len(model.ma)
     for k in range(n_rows):
-        weight = weights[k].copy() if k < len(weights) else np.zeros((n, n))
+        if k < len(weights):
+            weight = weights[k].copy()
+        else:
+            weight = np.zeros((n, n))
         for j in range(1, min(k, q) + 1):
             weight -= model.ma[j - 1] @ found[k - j]
         found.append(weight)

@@ -142,7 +142,9 @@ def best_minnesota(problem: ArmaProblem) -> MinnesotaRidge:
     noise = _noise(D, X[start:])
     gram = D.T @ D
     n_inputs = D.shape[1] - specification.intercept - specification.p * n_series
-    walks = (False, True) if specification.d == 0 and specification.p > 0 else (False,)
+    walks = [False]
+    if specification.d == 0 and specification.p > 0:
+        walks.append(True)
     for walk, tightness in itertools.product(walks, TIGHTNESSES):
         ridge = MinnesotaRidge(tightness, walk, noise)
         Y = X[start:]

@@ -280,7 +280,10 @@ class AutoImputer(Transformer, PoolEstimator):
         self._assumptions = [member.assumes for member in fitted]
         firsts = [variable.columns[0] for variable in inputs.layout.variables]
         weights = self._calibration.average.weights[firsts]
-        self.weights_ = weights.mean(axis=0) if len(weights) else np.ones(len(fitted))
+        if len(weights):
+            self.weights_ = weights.mean(axis=0)
+        else:
+            self.weights_ = np.ones(len(fitted))
         self.scores_ = _explained(predicted, data)
         self._publish_variables()
         return solution

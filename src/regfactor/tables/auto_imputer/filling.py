@@ -73,7 +73,9 @@ class TableReader:
 
     def write(self, X: Any, E: Array, predicted: Array) -> Any:
         """Return the user's table with its missing entries filled by encoded predictions."""
-        dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
+        dtype: Any = np.float64
+        if getattr(X, "dtype", None) == np.float32:
+            dtype = np.float32
         if self.schema is None and not hasattr(X, "columns"):
             if is_sparse(X) and not np.isnan(E).any():
                 return E.astype(dtype)
@@ -83,7 +85,10 @@ class TableReader:
             cells = as_table(X).cells(j)
             own = predicted[cells.missing][:, at]
             if len(own) and not np.isnan(own).any():
-                fills[j] = own[:, 0] if codec is None else codec.decode(own)
+                if codec is None:
+                    fills[j] = own[:, 0]
+                else:
+                    fills[j] = codec.decode(own)
         return as_table(X).filled(fills)
 
     def write_limits(

@@ -55,7 +55,10 @@ class Limited:
             numbers = np.isin(np.arange(E.shape[1]), first[numbers])
             values = E
             columns = np.arange(E.shape[1])
-        names = list(reader.names) if len(columns) == n_columns else columns.tolist()
+        if len(columns) == n_columns:
+            names = list(reader.names)
+        else:
+            names = columns.tolist()
         found = read_limits(values, known, names, numbers)
         ends = np.empty((2, *E.shape))
         ends[0] = -np.inf

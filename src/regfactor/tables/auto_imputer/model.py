@@ -73,7 +73,10 @@ class Cascade:
         base = self.base.condition(Z)
         tables: dict[str, Any] = {}
         for name, normal in self.normals.items():
-            tables[name] = base.filled if normal is self.base else normal.condition(Z).filled
+            if normal is self.base:
+                tables[name] = base.filled
+            else:
+                tables[name] = normal.condition(Z).filled
         if self.copula is not None:
             tables["copula"] = self.copula.predict(Z)
         measures = [base_variances(base, missing)]

@@ -80,7 +80,9 @@ def _response(counts: CountBlocks) -> tuple[Array, Any]:
         stored = np.repeat(counts.weights, np.diff(table.indptr)) * (x > 0)
         total = np.bincount(table.indices, stored * x, minlength=d)
         weight = np.bincount(table.indices, stored, minlength=d)
-        overall = total.sum() / weight.sum() if weight.any() else 1.0
+        overall = 1.0
+        if weight.any():
+            overall = total.sum() / weight.sum()
         unit = np.where(weight > 0, total / np.where(weight > 0, weight, 1), overall)
         half = np.minimum(unit, 1) / 2
         base = np.log(half)

@@ -178,7 +178,9 @@ def with_theta(inputs: BlockedInputs, problem: BlockedFactored, run: Run) -> Blo
         return problem
     rows = _sampled_rows(inputs, DISPERSION_ELEMENTS, run.seed())
     x = inputs.table[rows].toarray().astype(np.float64)
-    offset = None if inputs.offset is None else inputs.offset[rows].astype(np.float64)
+    offset = None
+    if inputs.offset is not None:
+        offset = inputs.offset[rows].astype(np.float64)
     means = np.broadcast_to(np.maximum(inputs.observation.means, np.finfo(float).tiny), x.shape)
     if offset is not None:
         means = means * np.exp(offset)

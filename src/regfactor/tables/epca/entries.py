@@ -31,7 +31,10 @@ class Entries:
                 w = np.asarray(weights.data, table.dtype)
             return Entries(Pattern.of(table), table.data, w)
         observed = ~np.isnan(table)
-        w = observed if weights is None else np.where(observed, weights, 0)
+        if weights is None:
+            w = observed
+        else:
+            w = np.where(observed, weights, 0)
         x = np.where(observed, table, 0)
         return Entries(Dense(table.shape), x, w.astype(table.dtype, copy=False))
 

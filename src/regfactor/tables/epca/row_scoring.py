@@ -110,7 +110,10 @@ class RowScoring:
         information = t.weights
         if isinstance(self.observation.loss, Multinomial):
             information = t.weights * t.x
-        observed = np.ones_like(t.x) if t.w is None else t.w > 0
+        if t.w is None:
+            observed = np.ones_like(t.x)
+        else:
+            observed = t.w > 0
         above = data.layout.row_sums(observed * (t.x > t.loss.domain.low)) > 0
         below = data.layout.row_sums(observed * (t.x < t.loss.domain.high)) > 0
         return RowKinds(data.layout.row_sums(information) > 0, above & below)
