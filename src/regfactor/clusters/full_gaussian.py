@@ -97,9 +97,10 @@ class FullGaussian(ComponentFamily):
         if not self.own:
             return GaussianParameters(means, pooled[None], means.size + n_pooled)
         prior = d + 2.0
-        own = (scatters + prior * pooled) / (counts + prior)[:, None, None]
+        held = counts + prior
+        own = (scatters + prior * pooled) / held[:, None, None]
         own = bounded_by(own, pooled, LARGEST_RATIO**2)
-        shares = counts / (counts + prior)
+        shares = counts / held
         n_own = max(float(shares.sum()) - 1, 0.0) * d * (d + 1) / 2
         covariances = bounded_below(own, rows.floor)
         return GaussianParameters(means, covariances, means.size + n_pooled + n_own)
@@ -113,7 +114,10 @@ class FullGaussian(ComponentFamily):
             return _shared_density(rows.values, means, covariances[0])
         scores = np.empty((len(rows.values), len(means)))
         for j, mean in enumerate(means):
-            scores[:, j] = _observed_density(rows, mean, covariances[j if self.own else 0])
+            covariance = covariances[0]
+            if self.own:
+                covariance = covariances[j]
+            scores[:, j] = _observed_density(rows, mean, covariance)
         return scores
 
     def n_parameters(self, parameters: Any) -> float:
@@ -129,18 +133,21 @@ def shrunk_correlations(S: Array, mass: float, floor: Array) -> tuple[Array, flo
     d = len(S)
     variances = np.maximum(np.diag(S), floor)
     deviations = np.sqrt(variances)
-    correlations = S / np.outer(deviations, deviations)
+    units = np.outer(deviations, deviations)
+    correlations = S / units
     off = ~np.eye(d, dtype=bool)
     squares = np.square(np.clip(correlations[off], -1, 1))
     noise = float(np.square(1 - squares).sum()) / max(mass, 1.0)
-    lost = min(noise / max(float(squares.sum()), SMALLEST_NORMAL), 1.0)
+    signal = max(float(squares.sum()), SMALLEST_NORMAL)
+    lost = min(noise / signal, 1.0)
     # a floor of the smallest eigenvalue, as of the variances
     lost = max(lost, VARIANCE_FLOOR)
     shrunk = np.where(off, (1 - lost) * correlations, 1.0)
     values = np.linalg.eigvalsh(shrunk)
     if values[0] < VARIANCE_FLOOR:
-        shrunk = shrunk + (VARIANCE_FLOOR - values[0]) * np.eye(d)
-    return np.outer(deviations, deviations) * shrunk, 1 - lost
+        lift = VARIANCE_FLOOR - values[0]
+        shrunk = shrunk + lift * np.eye(d)
+    return units * shrunk, 1 - lost
 
 
 def bounded_by(own: Array, pooled: Array, ratio: float) -> Array:
@@ -151,7 +158,8 @@ def bounded_by(own: Array, pooled: Array, ratio: float) -> Array:
     L = np.linalg.cholesky(pooled)
     inverse = np.linalg.inv(L)
     values, vectors = np.linalg.eigh(inverse @ own @ inverse.T)
-    half = (L @ vectors) * np.sqrt(np.clip(values, 1 / ratio, ratio))[:, None, :]
+    bounded = np.clip(values, 1 / ratio, ratio)
+    half = (L @ vectors) * np.sqrt(bounded)[:, None, :]
     return np.asarray(half @ half.transpose(0, 2, 1))
 
 
@@ -178,20 +186,26 @@ def bounded_below(covariances: Array, floor: Array) -> Array:
     scale = np.sqrt(least)
     units = np.outer(scale, scale)
     values, vectors = np.linalg.eigh(covariances / units)
-    half = vectors * np.sqrt(np.maximum(values, 1.0))[:, None, :]
+    bounded = np.maximum(values, 1.0)
+    half = vectors * np.sqrt(bounded)[:, None, :]
     return np.asarray(half @ half.transpose(0, 2, 1) * units)
 
 
 def _moments(Y: Array, R: Array, own: bool) -> tuple[Array, Array, Array]:
     """Return counts, means and scatter matrices of each cluster, or only the sum of the latter."""
     counts = R.sum(axis=0)
-    common = R.sum(axis=1) @ Y / max(float(counts.sum()), SMALLEST_NORMAL)
-    means = (R.T @ Y + SMALLEST_NORMAL * common) / (counts + SMALLEST_NORMAL)[:, None]
+    weights = R.sum(axis=1)
+    mass = max(float(counts.sum()), SMALLEST_NORMAL)
+    common = weights @ Y / mass
+    sums = R.T @ Y + SMALLEST_NORMAL * common
+    means = sums / (counts + SMALLEST_NORMAL)[:, None]
     if not own:
         centered = Y - common
         moved = means - common
-        total = (R.sum(axis=1)[:, None] * centered).T @ centered
-        return counts, means, (total - (counts[:, None] * moved).T @ moved)[None]
+        total = (weights[:, None] * centered).T @ centered
+        between = (counts[:, None] * moved).T @ moved
+        within = total - between
+        return counts, means, within[None]
     scatters = np.empty((len(means), Y.shape[1], Y.shape[1]))
     for j, mean in enumerate(means):
         weighted = np.sqrt(R[:, j])[:, None] * (Y - mean)
@@ -217,11 +231,14 @@ def expected_moments(
             fills = _regressions(rows.patterns, last.covariances[j])
         filled = rows.values.copy()
         for at, part in _by_pattern(rows):
-            centered = np.where(rows.patterns[part], rows.values[at] - mean, 0.0)
-            filled[at] += np.where(rows.patterns[part], 0.0, mean + centered @ fills.maps[part].T)
+            observed = rows.patterns[part]
+            centered = np.where(observed, rows.values[at] - mean, 0.0)
+            expected = mean + centered @ fills.maps[part].T
+            filled[at] += np.where(observed, 0.0, expected)
         shares = np.bincount(rows.pattern_of, R[:, j], minlength=len(rows.patterns))
         scatters[j] = np.einsum("p,pcd->cd", shares, fills.covariances)
-        means[j] = (R[:, j] @ filled + SMALLEST_NORMAL * mean) / (counts[j] + SMALLEST_NORMAL)
+        sums = R[:, j] @ filled + SMALLEST_NORMAL * mean
+        means[j] = sums / (counts[j] + SMALLEST_NORMAL)
         weighted = np.sqrt(R[:, [j]]) * (filled - means[j])
         scatters[j] += weighted.T @ weighted
     return counts, means, scatters
@@ -234,7 +251,8 @@ def _pairwise_start(rows: GaussianRows, R: Array) -> GaussianParameters:
     observed = rows.patterns[rows.pattern_of].astype(float)
     weights = R.sum(axis=1)
     held = R.T @ observed
-    common = (weights @ rows.values) / np.maximum(held.sum(axis=0), SMALLEST_NORMAL)
+    total = np.maximum(held.sum(axis=0), SMALLEST_NORMAL)
+    common = (weights @ rows.values) / total
     means = (R.T @ rows.values + common) / (held + 1.0)
     scatter = np.zeros((len(common), len(common)))
     for j, mean in enumerate(means):
@@ -251,7 +269,8 @@ def _by_pattern(rows: GaussianRows) -> Iterator[tuple[Array, int]]:
     assert rows.patterns is not None
     assert rows.pattern_of is not None
     order = np.argsort(rows.pattern_of, kind="stable")
-    ends = np.cumsum(np.bincount(rows.pattern_of, minlength=len(rows.patterns)))
+    sizes = np.bincount(rows.pattern_of, minlength=len(rows.patterns))
+    ends = np.cumsum(sizes)
     for part, at in enumerate(np.split(order, ends[:-1])):
         yield at, part
 
@@ -268,10 +287,13 @@ def _regressions(patterns: Array, covariance: Array) -> Regressions:
     """Return regressions of missing on observed entries, zero where they do not apply."""
     d = len(covariance)
     precisions = _pattern_inverses(patterns, covariance)
-    maps = (~patterns[:, :, None]) * (covariance @ precisions)
-    both_missing = ~patterns[:, :, None] & ~patterns[:, None, :]
-    errors = covariance - covariance @ precisions @ covariance
-    return Regressions(maps.reshape(-1, d, d), np.where(both_missing, errors, 0.0))
+    missing = ~patterns
+    coefficients = covariance @ precisions
+    maps = missing[:, :, None] * coefficients
+    both_missing = missing[:, :, None] & missing[:, None, :]
+    errors = covariance - coefficients @ covariance
+    errors = np.where(both_missing, errors, 0.0)
+    return Regressions(maps.reshape(-1, d, d), errors)
 
 
 def _pattern_inverses(patterns: Array, covariance: Array) -> Array:
@@ -290,10 +312,13 @@ def _shared_density(Y: Array, means: Array, covariance: Array) -> Array:
     middle = means.mean(axis=0)
     white = (Y - middle) @ inverse.T
     centers = (means - middle) @ inverse.T
-    squares = np.einsum("nc,nc->n", white, white)[:, None] - 2 * (white @ centers.T)
+    lengths = np.einsum("nc,nc->n", white, white)
+    squares = lengths[:, None] - 2 * (white @ centers.T)
     squares += np.einsum("kc,kc->k", centers, centers)
+    squares = np.maximum(squares, 0.0)
     logdet = 2 * float(np.log(np.diag(L)).sum())
-    return np.asarray(-0.5 * (np.maximum(squares, 0.0) + logdet + len(L) * LOG_2PI))
+    constant = logdet + len(L) * LOG_2PI
+    return np.asarray(-0.5 * (squares + constant))
 
 
 def _own_densities(Y: Array, means: Array, covariances: Array) -> Array:
@@ -304,8 +329,10 @@ def _own_densities(Y: Array, means: Array, covariances: Array) -> Array:
     middle = means.mean(axis=0)
     white = (Y - middle) @ inverses.reshape(k * d, d).T
     white -= np.einsum("kcd,kd->kc", inverses, means - middle).ravel()
-    squares = np.square(white, out=white).reshape(len(Y), k, d).sum(axis=2)
-    logdets = 2 * np.log(np.diagonal(L, axis1=1, axis2=2)).sum(axis=1)
+    np.square(white, out=white)
+    squares = white.reshape(len(Y), k, d).sum(axis=2)
+    diagonals = np.diagonal(L, axis1=1, axis2=2)
+    logdets = 2 * np.log(diagonals).sum(axis=1)
     return np.asarray(-0.5 * (squares + logdets + d * LOG_2PI))
 
 
@@ -323,4 +350,5 @@ def _observed_density(rows: GaussianRows, mean: Array, covariance: Array) -> Arr
     for at, part in _by_pattern(rows):
         squares[at] = np.einsum("nc,nc->n", centered[at] @ inverses[part], centered[at])
     sizes = patterns.sum(axis=1)
-    return np.asarray(-0.5 * (squares + (logdets + sizes * LOG_2PI)[rows.pattern_of]))
+    constants = logdets + sizes * LOG_2PI
+    return np.asarray(-0.5 * (squares + constants[rows.pattern_of]))

@@ -31,7 +31,8 @@ def distinct(partitions: Iterable[Array]) -> list[Array]:
 def by_first_row(labels: Array) -> Array:
     """Return labels renamed in the order of the first rows of clusters."""
     _, first, places = np.unique(labels, return_index=True, return_inverse=True)
-    return np.asarray(first.argsort().argsort()[places], dtype=np.int64)
+    ranks = first.argsort().argsort()
+    return np.asarray(ranks[places], dtype=np.int64)
 
 
 def of_transformed(
@@ -43,7 +44,10 @@ def of_transformed(
     """Yield labels of complete transformed rows."""
     yield kmeans(Y, weights, k, random)
     scores = principal_scores(Y, weights)
-    for q in sorted({min(max(k - 1, 1), scores.shape[1]), min(2 * k, scores.shape[1])}):
+    most = scores.shape[1]
+    few = min(max(k - 1, 1), most)
+    many = min(2 * k, most)
+    for q in sorted({few, many}):
         some = scores[:, :q]
         if q < Y.shape[1]:
             yield kmeans(some, weights, k, random)
@@ -62,7 +66,8 @@ def of_given(
     yield kmeans(X, weights, k, random)
     if X.min() >= 0:
         totals = X.sum(axis=1, keepdims=True)
-        yield kmeans(np.sqrt(X / np.where(totals > 0, totals, 1.0)), weights, k, random)
+        shares = X / np.where(totals > 0, totals, 1.0)
+        yield kmeans(np.sqrt(shares), weights, k, random)
 
 
 def kmeans(Y: Array, weights: Array, k: int, random: np.random.RandomState) -> Array:
@@ -75,15 +80,18 @@ def kmeans(Y: Array, weights: Array, k: int, random: np.random.RandomState) -> A
     for _ in range(MAX_KMEANS_STEPS):
         last = labels
         # |y - c|^2 less |y|^2
-        distances = np.square(centers).sum(axis=1) - 2 * (Y @ centers.T)
+        lengths = np.square(centers).sum(axis=1)
+        distances = lengths - 2 * (Y @ centers.T)
         distances = distances.reshape(n, KMEANS_STARTS, k)
         labels = distances.argmin(axis=2)
         if (labels == last).all():
             break
-        members = (labels[:, :, None] == np.arange(k)) * weights[:, None, None]
+        is_member = labels[:, :, None] == np.arange(k)
+        members = is_member * weights[:, None, None]
         members = members.reshape(n, KMEANS_STARTS * k)
         counts = members.sum(axis=0)
-        means = members.T @ Y / np.maximum(counts, SMALLEST_NORMAL)[:, None]
+        held = np.maximum(counts, SMALLEST_NORMAL)
+        means = members.T @ Y / held[:, None]
         # an empty cluster keeps its center
         centers = np.where(counts[:, None] > 0, means, centers)
     inertia = weights @ distances.min(axis=2)
@@ -103,13 +111,16 @@ def kmeans_plus_plus(
     """
     n_trials = 2 + int(np.log(k))
     squares = np.einsum("nd,nd->n", Y, Y)
-    chosen = [int(random.choice(len(Y), p=weights / weights.sum()))]
+    first = random.choice(len(Y), p=weights / weights.sum())
+    chosen = [int(first)]
     nearest = _squared_distances(Y, squares, chosen)[:, 0]
     for _ in range(1, k):
         odds = np.cumsum(weights * nearest)
-        draws = np.searchsorted(odds, random.random_sample(n_trials) * odds[-1])
+        drawn = random.random_sample(n_trials) * odds[-1]
+        draws = np.searchsorted(odds, drawn)
         draws = np.minimum(draws, len(Y) - 1)
-        closer = np.minimum(_squared_distances(Y, squares, draws), nearest[:, None])
+        distances = _squared_distances(Y, squares, draws)
+        closer = np.minimum(distances, nearest[:, None])
         best = int((weights @ closer).argmin())
         chosen.append(int(draws[best]))
         nearest = closer[:, best]

@@ -67,7 +67,8 @@ def log_determinant(E: Array) -> float:
 def _windows(X: Array, length: int) -> Array:
     """Return all runs of consecutive rows, each as one row."""
     windows = np.lib.stride_tricks.sliding_window_view(X, length, axis=0)
-    return windows.transpose(0, 2, 1).reshape(len(windows), -1)
+    by_time = windows.transpose(0, 2, 1)
+    return by_time.reshape(len(windows), -1)
 
 
 @parametrized
@@ -119,8 +120,12 @@ class HannanRissanen(Forecaster):
             q=self.q or 0,
         )
         orders = range(self.max_order + 1)
-        ps = orders if self.p is None else [self.p]
-        qs = orders if self.q is None else [self.q]
+        ps = orders
+        if self.p is not None:
+            ps = range(self.p, self.p + 1)
+        qs = orders
+        if self.q is not None:
+            qs = range(self.q, self.q + 1)
         V = self._innovations(X, criterion)
         T = len(V)
         first = max(*ps, *qs)
@@ -179,9 +184,13 @@ class HannanRissanen(Forecaster):
         X = list(self._last)
         V = list(self._errors)
         for _ in range(horizon):
-            past = (A @ X[-i] for i, A in enumerate(self.ar_, start=1))
-            noise = (M @ V[-j] for j, M in enumerate(self.ma_, start=1))
-            X.append(self.intercept_ + sum(past) + sum(noise))
+            past = np.zeros_like(self.intercept_)
+            for i, A in enumerate(self.ar_, start=1):
+                past += A @ X[-i]
+            noise = np.zeros_like(self.intercept_)
+            for j, M in enumerate(self.ma_, start=1):
+                noise += M @ V[-j]
+            X.append(self.intercept_ + past + noise)
             V.append(np.zeros_like(self.intercept_))
         return np.array(X[len(X) - horizon :])
 
@@ -312,11 +321,13 @@ class StateSpace:
         for t in range(T):
             predicted[t] = mean
             ahead[t] = spread
-            factor = scipy.linalg.cho_factor(self.C @ spread @ self.C.T + self.R, lower=True)
-            gain = scipy.linalg.cho_solve(factor, self.C @ spread).T
+            cross = self.C @ spread
+            factor = scipy.linalg.cho_factor(cross @ self.C.T + self.R, lower=True)
+            gain = scipy.linalg.cho_solve(factor, cross).T
             error = Z[t] - self.C @ mean
             weighted = scipy.linalg.cho_solve(factor, error)
-            log_likelihood -= np.log(np.diag(factor[0])).sum() + error @ weighted / 2
+            half_logdet = np.log(np.diag(factor[0])).sum()
+            log_likelihood -= half_logdet + error @ weighted / 2
             means[t] = mean + gain @ error
             kept = np.eye(k) - gain @ self.C  # in Joseph's form, which stays positive definite
             covariances[t] = kept @ spread @ kept.T + gain @ self.R @ gain.T
@@ -325,8 +336,10 @@ class StateSpace:
         lagged = np.zeros((T, k, k))
         for t in range(T - 2, -1, -1):
             back = np.linalg.solve(ahead[t + 1], self.A @ covariances[t]).T
-            means[t] += back @ (means[t + 1] - predicted[t + 1])
-            covariances[t] += back @ (covariances[t + 1] - ahead[t + 1]) @ back.T
+            learned = means[t + 1] - predicted[t + 1]
+            means[t] += back @ learned
+            change = covariances[t + 1] - ahead[t + 1]
+            covariances[t] += back @ change @ back.T
             lagged[t] = covariances[t + 1] @ back.T
         return Smoothed(means, covariances, lagged, float(log_likelihood))
 
@@ -342,15 +355,21 @@ class StateSpace:
         Q = (second[1:].sum(axis=0) - A @ cross.T) / (T - 1)
         C = np.linalg.solve(second.sum(axis=0), means.T @ Z).T
         R = (Z.T @ Z - C @ (means.T @ Z)) / T
-        ridge = NOISE_RIDGE * np.trace(R) * np.eye(len(R))
         return StateSpace(
             A,
             C,
-            (Q + Q.T) / 2 + NOISE_RIDGE * np.trace(Q) * np.eye(len(Q)),
-            (R + R.T) / 2 + ridge,
+            _positive(Q),
+            _positive(R),
             means[0],
             states.covariances[0],
         )
+
+
+def _positive(noise: Array) -> Array:
+    """Return a covariance made symmetric and positive definite against rounding."""
+    symmetric = (noise + noise.T) / 2
+    ridge = NOISE_RIDGE * np.trace(noise)
+    return symmetric + ridge * np.eye(len(noise))
 
 
 @parametrized
@@ -395,7 +414,9 @@ class EMKalman(Forecaster):
     def _fit(self, X: Array) -> None:
         n = X.shape[1]
         require_count(self, max_iter=self.max_iter, order=self.order or 1)
-        k = n if self.order is None else self.order
+        k = n
+        if self.order is not None:
+            k = self.order
         if k > n:
             raise ValueError(f"EMKalman needs order <= the number of series, {n}, got {k}.")
         self.mean_ = X.mean(axis=0)
@@ -407,14 +428,16 @@ class EMKalman(Forecaster):
             model = StateSpace.given(Z, states)
             states = model.smoothed(Z)
             likelihoods.append(states.log_likelihood)
-            if likelihoods[-1] - likelihoods[-2] <= self.tol * abs(likelihoods[-1]):
+            gain = likelihoods[-1] - likelihoods[-2]
+            if gain <= self.tol * abs(likelihoods[-1]):
                 break
         self.log_likelihood_ = likelihoods
         self.transition_ = model.A
         self.output_ = model.C
         self.state_noise_ = model.Q
         self.sigma_ = model.R
-        self.radius_ = float(np.abs(np.linalg.eigvals(model.A)).max())
+        eigenvalues = np.linalg.eigvals(model.A)
+        self.radius_ = float(np.abs(eigenvalues).max())
         self._state = states.means[-1]
 
     def _forecast(self, horizon: int) -> Array:

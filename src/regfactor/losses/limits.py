@@ -267,7 +267,8 @@ def inverse_hazard(level: Array) -> Root:
 
     def logarithm(t: Array) -> tuple[Array, Array]:
         with np.errstate(divide="ignore"):
-            right = np.log(hazard(np.maximum(t, -1.0)))
+            right = hazard(np.maximum(t, -1.0))
+            right = np.log(right)
         log_density = -t * t / 2 - LOG_ROOT_TWO_PI
         value = np.where(t < -1, log_density - log_ndtr(-t), right)
         slope = np.exp(value) - t
@@ -338,9 +339,11 @@ class LogisticLimits(EntryLimits):
             middle = np.where(both, (low + high) / 2, 0.0)
             half = np.where(both, (high - low) / (2 * self.width), 0.0)
             fallen = np.exp(-2 * half)
-            root = np.sqrt(np.square(share * (1 - fallen) / 2) + fallen)
+            first = share * (1 + fallen) / 2
+            last = share * (1 - fallen) / 2
+            root = np.sqrt(np.square(last) + fallen)
             log_rest = np.log1p(-share)
-            away = half + np.log(share * (1 + fallen) / 2 + root) - log_rest
+            away = half + np.log(first + root) - log_rest
             between = middle + np.sign(y) * self.width * away
             beyond = self.width * (np.log(share) - log_rest)
             one = np.where(np.isinf(low), high + beyond, low - beyond)

@@ -46,9 +46,12 @@ class ForecastPool(Pool[BankFit]):
 
     def loss(self, fitted: Sequence[BankFit]) -> float:
         """Return minus the log evidence of the members of all fitted banks, summed over series."""
-        judged = [fit for fit in fitted if fit.share is None]
-        scores = np.concatenate([fit.log_evidence[-1] + fit.log_prior[:, None] for fit in judged])
-        return -float(logsumexp(scores, axis=0).sum())
+        scores = []
+        for fit in fitted:
+            if fit.share is None:
+                scores.append(fit.log_evidence[-1] + fit.log_prior[:, None])
+        evidence = logsumexp(np.concatenate(scores), axis=0)
+        return -float(evidence.sum())
 
 
 @frozen
@@ -105,25 +108,22 @@ class PooledForecast:
         origins = table.origins
         units = mean_change(table.values)
         truth = origins.following(table.judged)
-        excluded = [is_explosive(fit) for fit in fits]
-        weights = [
-            without(explosive, member_weights(fit, truth, origins, units))
-            for explosive, fit in zip(excluded, fits, strict=True)
-        ]
-        banks = [
-            WeightedBank(fit.name, fit.assumes, fit.state, own[-1], fit.variances[-1])
-            for fit, own in zip(fits, weights, strict=True)
-        ]
+        excluded = []
+        weights = []
+        banks = []
+        means = []
+        for fit in fits:
+            explosive = is_explosive(fit)
+            own = without(explosive, member_weights(fit, truth, origins, units))
+            bank = WeightedBank(fit.name, fit.assumes, fit.state, own[-1], fit.variances[-1])
+            excluded.append(explosive.all(axis=0))
+            weights.append(own)
+            banks.append(bank)
+            means.append(np.einsum("omhs,oms->ohs", fit.paths, own[:-1]))
         n_past = len(origins.rows) - 1
-        paths = np.stack(
-            [
-                np.einsum("omhs,oms->ohs", fit.paths, own[:-1])
-                for fit, own in zip(fits, weights, strict=True)
-            ],
-            axis=1,
-        )
+        paths = np.stack(means, axis=1)
         shares = bank_shares(paths, truth, origins, units)
-        shares = without(np.stack([explosive.all(axis=0) for explosive in excluded]), shares)
+        shares = without(np.stack(excluded), shares)
         n_series = table.n_series
         pooled = PooledForecast(
             banks,
@@ -141,7 +141,8 @@ class PooledForecast:
         # coefficients were less certain at earlier origins, in inverse proportion to the rows
         fewer = (origins.n_rows / origins.rows[:-1])[:, None, None, None]
         for b, (fit, own) in enumerate(zip(fits, weights, strict=True)):
-            growth = np.cumsum(np.square(fit.state.responses(origins.horizon)), axis=1)
+            responses = fit.state.responses(origins.horizon)
+            growth = np.cumsum(np.square(responses), axis=1)
             unknown = fit.state.coefficient_growth(origins.horizon, recent)
             spread = np.square(fit.paths - paths[:, b, None])
             spread += fit.variances[:-1, :, None] * (growth + fewer * unknown)
@@ -149,11 +150,13 @@ class PooledForecast:
             between = np.square(paths[:, b] - mean)
             variance += shares[:-1, b, None] * (within + between)
         residuals = truth[:-1] - mean
-        local = local_variances(*squared_errors(fits, weights, shares[-1], table))
+        sums, rows = squared_errors(fits, weights, shares[-1], table)
+        local = local_variances(sums, rows)
         variance *= local[:-1, None]
+        factor = calibration_factor(residuals, variance, origins)
         return replace(
             pooled,
-            factor=calibration_factor(residuals, variance, origins) * np.sqrt(local[-1]),
+            factor=factor * np.sqrt(local[-1]),
             errors=past_errors(table, paths, mean, truth),
             correlation=residual_correlation(residuals[1:, 0], variance[1:, 0]),
         )
@@ -201,17 +204,20 @@ class PooledForecast:
         means = np.concatenate([path.means for path in paths])
         responses = np.concatenate([bank.state.responses(steps) for bank in self.banks])
         variances = np.concatenate([bank.variances for bank in self.banks])
-        weights = np.concatenate(
-            [share * bank.weights for share, bank in zip(self.shares, self.banks, strict=True)]
-        )
-        limits = np.cumsum(weights, axis=0)
+        shared = []
+        for share, bank in zip(self.shares, self.banks, strict=True):
+            shared.append(share * bank.weights)
+        limits = np.cumsum(np.concatenate(shared), axis=0)
         drawn = random.random_sample(n_paths)[:, None, None] * limits[-1]
-        members = np.minimum((limits[None] < drawn).sum(axis=1), len(weights) - 1)
+        n_below = (limits[None] < drawn).sum(axis=1)
+        members = np.minimum(n_below, len(limits) - 1)
         series = np.arange(means.shape[2])
         shape = (n_paths, steps, len(series))
-        innovations = random.standard_t(freedom, size=shape) * np.sqrt((freedom - 2) / freedom)
+        to_unit_variance = np.sqrt((freedom - 2) / freedom)
+        innovations = random.standard_t(freedom, size=shape) * to_unit_variance
         innovations = innovations @ np.linalg.cholesky(self.correlation).T
-        innovations *= (self.factor * np.sqrt(variances[members, series]))[:, None]
+        deviations = self.factor * np.sqrt(variances[members, series])
+        innovations *= deviations[:, None]
         # innovations of a series begin with its first missing row
         innovations[:, np.arange(steps)[:, None] < longest - self.trailing_gaps] = 0
         psi = responses[members, :, series].transpose(0, 2, 1)
@@ -237,9 +243,11 @@ def squared_errors(
     rows = observed[table.origins.rows - 1]
     sums = np.zeros(rows.shape)
     for fit, own, share in zip(fits, weights, shares, strict=True):
-        sums += share * np.einsum("oms,ms->os", fit.variances, own[-1]) * rows
+        variances = np.einsum("oms,ms->os", fit.variances, own[-1])
+        sums += share * variances * rows
     since = np.diff(sums, axis=0, prepend=0)
-    return np.maximum(since, 0), np.diff(rows, axis=0, prepend=0)
+    rows_since = np.diff(rows, axis=0, prepend=0)
+    return np.maximum(since, 0), rows_since
 
 
 def calibration_factor(residuals: Array, variances: Array, origins: RollingOrigins) -> Array:
@@ -256,7 +264,8 @@ def calibration_factor(residuals: Array, variances: Array, origins: RollingOrigi
     n_origins = usable.sum(axis=0)
     if np.max(n_origins, initial=0) < MIN_CALIBRATION_ORIGINS:
         return np.ones(n_series)
-    means = np.where(known, squares, 0).sum(axis=1) / np.maximum(counts, 1)
+    sums = np.where(known, squares, 0).sum(axis=1)
+    means = sums / np.maximum(counts, 1)
     ratio = means.sum(axis=0) / np.maximum(n_origins, 1)
     enough = n_origins >= MIN_CALIBRATION_ORIGINS
     pooled = ratio[enough].mean()
@@ -288,12 +297,14 @@ def last_values(values: Array, rows: Array) -> Array:
 
 def residual_correlation(residuals: Array, variances: Array) -> Array:
     """Return the correlation of series in one-step errors, shrunk to the identity."""
-    scaled = residuals / np.sqrt(np.maximum(variances, 1e-300))
+    deviations = np.sqrt(np.maximum(variances, 1e-300))
+    scaled = residuals / deviations
     scaled = np.where(np.isnan(scaled), 0, scaled)
     squares = np.square(scaled).sum(axis=0)
     norms = np.sqrt(np.maximum(squares, 1e-300))
-    correlation = (scaled / norms).T @ (scaled / norms)
+    units = scaled / norms
     n_origins = len(scaled)
-    shrunk = n_origins / (n_origins + PRIOR_ORIGINS) * correlation
+    kept = n_origins / (n_origins + PRIOR_ORIGINS)
+    shrunk = kept * (units.T @ units)
     np.fill_diagonal(shrunk, 1.0)
     return np.asarray(shrunk)

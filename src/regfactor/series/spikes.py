@@ -35,7 +35,9 @@ def without_spikes(values: Array, inputs: Array, season: int) -> Array:
     for series, column in enumerate(values.T):
         known = np.flatnonzero(~np.isnan(column))
         counts = np.unique(column[known], return_counts=True)[1]
-        if len(known) < max(MIN_ROWS, 2 * season) or counts.max() > MAX_TIES * len(known):
+        is_short = len(known) < max(MIN_ROWS, 2 * season)
+        has_ties = counts.max() > MAX_TIES * len(known)
+        if is_short or has_ties:
             continue
         phases = known % season
         spikes = known[inner_candidates(column[known], phases)]
@@ -63,7 +65,8 @@ def end_candidates(values: Array, phases: Array) -> Array:
     """Return a mask of the first and the last values that stand out from those on one side."""
     found = np.zeros(len(values), dtype=bool)
     last = standing_out(from_past(values), phases)
-    first = standing_out(from_past(values[::-1]), phases[::-1])[::-1]
+    reversed_last = standing_out(from_past(values[::-1]), phases[::-1])
+    first = reversed_last[::-1]
     found[-N_NEIGHBORS:] = last[-N_NEIGHBORS:]
     found[:N_NEIGHBORS] = first[:N_NEIGHBORS]
     return without_neighbors(found)
@@ -93,8 +96,9 @@ def from_neighbors(values: Array) -> Array:
     width = 2 * N_NEIGHBORS + 1
     windows = np.lib.stride_tricks.sliding_window_view(values, width)
     others = np.delete(windows, N_NEIGHBORS, axis=1)
+    inner = slice(N_NEIGHBORS, -N_NEIGHBORS)
     left = np.zeros(len(values))
-    left[N_NEIGHBORS:-N_NEIGHBORS] = values[N_NEIGHBORS:-N_NEIGHBORS] - np.median(others, axis=1)
+    left[inner] = values[inner] - np.median(others, axis=1)
     return left
 
 
@@ -118,7 +122,8 @@ def mixture_gain(column: Array, inputs: Array, season: int, spikes: Array) -> fl
     origins = RollingOrigins(np.array([len(column)]), 1)
     table = SeriesTable(both, inputs, season, origins)
     fit = fit_smoothing(table, few_groups(season), "spikes")
-    evidence = logsumexp(fit.log_evidence[-1] + fit.log_prior[:, None], axis=0)
+    of_members = fit.log_evidence[-1] + fit.log_prior[:, None]
+    evidence = logsumexp(of_members, axis=0)
     counts = (~np.isnan(both)).sum(axis=0)
     densities = evidence + evidence_constant(counts)
     known = ~np.isnan(column)
@@ -126,7 +131,8 @@ def mixture_gain(column: Array, inputs: Array, season: int, spikes: Array) -> fl
     left[known] = from_neighbors(column[known])
     sizes = np.square(left[spikes])
     n_spikes = len(spikes)
-    of_spikes = -n_spikes / 2 * (np.log(2 * np.pi * sizes.mean()) + 1)
+    log_variance = np.log(2 * np.pi * sizes.mean())
+    of_spikes = -n_spikes / 2 * (log_variance + 1)
     share = (n_spikes + 0.5) / (counts[0] + 1)
     of_kinds = n_spikes * np.log(share) + counts[1] * np.log1p(-share)
     return float(densities[1] + of_spikes + of_kinds - densities[0])
@@ -134,5 +140,7 @@ def mixture_gain(column: Array, inputs: Array, season: int, spikes: Array) -> fl
 
 def evidence_constant(n_rows: Array) -> Array:
     """Return what the evidence of n rows leaves out of the density of Student's distribution."""
-    half = PRIOR_WEIGHT / 2
-    return np.asarray(gammaln(n_rows / 2 + half) - gammaln(half) - n_rows / 2 * np.log(np.pi))
+    prior = PRIOR_WEIGHT / 2
+    half = n_rows / 2
+    gammas = gammaln(half + prior) - gammaln(prior)
+    return np.asarray(gammas - half * np.log(np.pi))

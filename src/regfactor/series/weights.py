@@ -36,7 +36,8 @@ class PastErrors:
         between = (1,) * (paths.ndim - truth.ndim)
         shaped = truth.reshape(len(truth), *between, *truth.shape[1:])
         known = ~np.isnan(shaped)
-        errors = np.where(known, np.square(paths - np.where(known, shaped, 0)), 0)
+        residuals = paths - np.where(known, shaped, 0)
+        errors = np.where(known, np.square(residuals), 0)
         self.origins = origins
         self.sums = _cumulated(errors)
         self.counts = _cumulated(known.astype(float))
@@ -51,12 +52,8 @@ class PastErrors:
         total = self.sums[past, ..., steps, :].sum(axis=0)
         count = self.counts[past, ..., steps, :].sum(axis=0)
         mean = np.full(total.shape, np.nan)
-        np.divide(
-            total,
-            count,
-            out=mean,
-            where=np.broadcast_to(count > 0, total.shape),
-        )
+        seen = np.broadcast_to(count > 0, total.shape)
+        np.divide(total, count, out=mean, where=seen)
         return mean
 
 
@@ -70,7 +67,8 @@ def _cumulated(values: Array) -> Array:
 def member_weights(fit: BankFit, truth: Array, origins: RollingOrigins, units: Array) -> Array:
     """Return the weights of members at each origin, (n_origins, n_members, n_series)."""
     rows = origins.rows
-    scores = temperature(rows)[:, None, None] * fit.log_evidence + fit.log_prior[:, None]
+    powers = temperature(rows)[:, None, None]
+    scores = powers * fit.log_evidence + fit.log_prior[:, None]
     if len(rows) > 1:
         errors = PastErrors(fit.paths, truth[:-1], origins)
         for k in range(1, len(rows)):
@@ -80,7 +78,8 @@ def member_weights(fit: BankFit, truth: Array, origins: RollingOrigins, units: A
             mean = errors.mean_until(k, past) / np.square(units)
             seen = (rows[k] - rows[past[0]]) / 2
             logs = np.log(np.maximum(mean, SMALLEST_ERROR))
-            scores[k] -= ERROR_SHARE * seen * np.where(np.isnan(logs), 0, logs)
+            logs = np.where(np.isnan(logs), 0, logs)
+            scores[k] -= ERROR_SHARE * seen * logs
     return np.asarray(softmax(scores, axis=1))
 
 
@@ -106,7 +105,9 @@ def without(excluded: Array, weights: Array) -> Array:
     """
     kept = np.where(excluded, 0, weights)
     total = kept.sum(axis=1, keepdims=True)
-    return np.asarray(np.where(total > 0, kept / np.where(total > 0, total, 1), weights))
+    any_kept = total > 0
+    normalized = kept / np.where(any_kept, total, 1)
+    return np.asarray(np.where(any_kept, normalized, weights))
 
 
 def bank_shares(paths: Array, truth: Array, origins: RollingOrigins, units: Array) -> Array:
@@ -126,7 +127,8 @@ def bank_shares(paths: Array, truth: Array, origins: RollingOrigins, units: Arra
         return shares
     errors = PastErrors(paths, truth[:-1], origins)
     for k in range(2, n_origins):
-        mean = errors.mean_until(k, np.arange(1, k)) / np.square(units)
+        past = np.arange(1, k)
+        mean = errors.mean_until(k, past) / np.square(units)
         logs = -BANK_SHARPNESS * np.log(np.maximum(mean, SMALLEST_ERROR))
         logs = np.where(np.isnan(logs), 0, logs)
         pooled = (logs + logs.mean(axis=1, keepdims=True)) / 2

@@ -216,7 +216,8 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, Transformer, Estimator):
             scores.append(2 * solution.objective + float(cost))
             if scores[-1] == min(scores):
                 best = replace(candidate, first=solution.point)
-            if len(scores) - 1 - int(np.argmin(scores)) >= RISES_THAT_END or run.clock.expired:
+            rises = len(scores) - 1 - int(np.argmin(scores))
+            if rises >= RISES_THAT_END or run.clock.expired:
                 break
         return Choice(best, ComponentSearch(np.array(scores)))
 
@@ -350,10 +351,9 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, Transformer, Estimator):
         predicted = posterior.means @ self.components_ + self.mean_
         deviation = np.sqrt(posterior.variances(self.components_) + self._model.noise)
         half = float(ndtri((1 + level) / 2)) * deviation
-        return PredictionInterval(
-            filled(X, table, (predicted - half).astype(table.dtype)),
-            filled(X, table, (predicted + half).astype(table.dtype)),
-        )
+        low = (predicted - half).astype(table.dtype)
+        high = (predicted + half).astype(table.dtype)
+        return PredictionInterval(filled(X, table, low), filled(X, table, high))
 
     def _table(self, X: Any) -> Array:
         check_is_fitted(self)
@@ -378,7 +378,11 @@ def _n_parameters(problem: NormalTable) -> int:
     """Return the free parameters: components up to a rotation, offsets and noise."""
     k = problem.n_factors
     d = problem.X.shape[1]
-    return k * d - k * (k - 1) // 2 + d + (1 if problem.shared_noise else d)
+    rotations = k * (k - 1) // 2
+    n_noises = d
+    if problem.shared_noise:
+        n_noises = 1
+    return k * d - rotations + d + n_noises
 
 
 def _most_components(problem: NormalTable) -> int:
@@ -413,5 +417,7 @@ def _canonical(model: NormalFactors) -> NormalFactors:
     root = np.sqrt(model.noise)
     _, s, Vt = np.linalg.svd(model.components / root, full_matrices=False)
     C = s[:, None] * Vt * root
-    sign = np.sign(np.take_along_axis(C, np.abs(C).argmax(axis=1)[:, None], axis=1))
-    return NormalFactors(np.where(sign == 0, 1.0, sign) * C, model.offsets, model.noise)
+    largest = np.abs(C).argmax(axis=1)
+    entries = np.take_along_axis(C, largest[:, None], axis=1)
+    sign = np.where(entries < 0, -1.0, 1.0)
+    return NormalFactors(sign * C, model.offsets, model.noise)

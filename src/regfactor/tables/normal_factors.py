@@ -33,9 +33,10 @@ class NormalFactors:
         weights = observed / self.noise
         centered = np.where(observed, X - self.offsets, 0)
         pairs = np.einsum("kj,lj->jkl", C, C).reshape(d, k * k)
-        precisions = (weights @ pairs).reshape(len(X), k, k) + np.eye(k)
-        covariances = np.linalg.inv(precisions)
-        means = np.einsum("ikl,il->ik", covariances, (weights * centered) @ C.T)
+        information = (weights @ pairs).reshape(len(X), k, k)
+        covariances = np.linalg.inv(information + np.eye(k))
+        sums = (weights * centered) @ C.T
+        means = np.einsum("ikl,il->ik", covariances, sums)
         return means, covariances
 
     def improved(self, X: Array, rows: Array, variances: Array) -> NormalFactors:
@@ -45,30 +46,36 @@ class NormalFactors:
         d = X.shape[1]
         observed = (~np.isnan(X)).astype(float) * rows[:, None]
         filled = np.nan_to_num(X)
+        weighted = observed * filled
         moments = covariances + np.einsum("ik,il->ikl", means, means)
-        seconds = (observed.T @ moments.reshape(n, k * k)).reshape(d, k, k)
+        seconds = observed.T @ moments.reshape(n, k * k)
+        seconds = seconds.reshape(d, k, k)
         firsts = observed.T @ means
         counts = np.maximum(observed.sum(axis=0), np.finfo(float).tiny)
         system = np.empty((d, k + 1, k + 1))
-        system[:, :k, :k] = seconds + RIDGE_SHARE * counts[:, None, None] * np.eye(k)
+        ridge = RIDGE_SHARE * counts[:, None, None]
+        system[:, :k, :k] = seconds + ridge * np.eye(k)
         system[:, :k, k] = firsts
         system[:, k, :k] = firsts
         system[:, k, k] = counts
-        target = np.column_stack([(observed * filled).T @ means, (observed * filled).sum(axis=0)])
+        target = np.column_stack([weighted.T @ means, weighted.sum(axis=0)])
         found = np.linalg.solve(system, target[:, :, None])[:, :, 0]
         squares = (observed * np.square(filled)).sum(axis=0)
         explained = np.einsum("jk,jk->j", found, target)
-        noise = np.maximum((squares - explained) / counts, SMALLEST_NOISE_SHARE * variances)
+        unexplained = (squares - explained) / counts
+        noise = np.maximum(unexplained, SMALLEST_NOISE_SHARE * variances)
         return NormalFactors(found[:, :k].T, found[:, k], noise)
 
     def fitted(self, X: Array, rows: Array, steps: int) -> NormalFactors:
         """Return the model after some steps of EM."""
         model = self
         center = np.nanmean(X, axis=0)
-        variances = np.maximum(np.nanmean(np.square(X - center), axis=0), np.finfo(float).tiny)
+        centered = X - center
+        variances = np.nanmean(np.square(centered), axis=0)
+        variances = np.maximum(variances, np.finfo(float).tiny)
         moved = NormalFactors(model.components, model.offsets - center, model.noise)
         for _ in range(steps):
-            moved = moved.improved(X - center, rows, variances)
+            moved = moved.improved(centered, rows, variances)
         return NormalFactors(moved.components, moved.offsets + center, moved.noise)
 
     def extended(self, n_factors: int, random: np.random.Generator) -> NormalFactors:
@@ -77,8 +84,9 @@ class NormalFactors:
         if missing <= 0:
             return self
         directions = random.normal(size=(missing, len(self.noise)))
-        added = SMALL_FACTOR * np.sqrt(self.noise / missing) * directions
-        return NormalFactors(np.vstack([self.components, added]), self.offsets, self.noise)
+        sizes = SMALL_FACTOR * np.sqrt(self.noise / missing)
+        components = np.vstack([self.components, sizes * directions])
+        return NormalFactors(components, self.offsets, self.noise)
 
     def draw(
         self,
@@ -92,4 +100,5 @@ class NormalFactors:
         normal = random.normal(size=means.shape)
         codes = means + np.einsum("ikl,il->ik", roots, normal)
         predicted = np.asarray(codes @ self.components + self.offsets)
-        return truncated_draw(predicted, np.sqrt(self.noise), bounds, random)
+        deviations = np.sqrt(self.noise)
+        return truncated_draw(predicted, deviations, bounds, random)

@@ -31,14 +31,17 @@ def first_point(problem: BlockedFactored) -> FactorPoint:
     B = None
     right = base
     if problem.fit_intercept:
-        mean_offset = weights @ offset / weights.sum()
-        means = np.asarray(s.T @ weights) / weights.sum()
-        B = (base + means - mean_offset)[None].astype(counts.dtype)
+        total = weights.sum()
+        mean_offset = weights @ offset / total
+        means = np.asarray(s.T @ weights) / total
+        intercepts = base + means - mean_offset
+        B = intercepts[None].astype(counts.dtype)
         right = mean_offset - means
     A = np.zeros((n, 0))
     level = -offset
     if problem.levels:
-        mean_of_row = np.asarray(s.sum(axis=1)) / d + right.mean() + level
+        mean_of_row = np.asarray(s.sum(axis=1)) / d
+        mean_of_row = mean_of_row + right.mean() + level
         A = mean_of_row[:, None]
         level = level - mean_of_row
     codes = np.zeros((n, problem.rank))
@@ -48,7 +51,8 @@ def first_point(problem: BlockedFactored) -> FactorPoint:
         left = np.column_stack([np.ones(n), level]) * root
         fixed = np.vstack([right, np.ones(d)])
         scaled = scipy.sparse.csr_array(s.multiply(root))
-        rest = aslinearoperator(scaled) + aslinearoperator(left) @ aslinearoperator(fixed)
+        low_rank = aslinearoperator(left) @ aslinearoperator(fixed)
+        rest = aslinearoperator(scaled) + low_rank
         codes, C = _leading(rest, problem.rank, root)
     E = np.ones((int(problem.levels), d))
     F = Factors(np.hstack([codes, A]), np.vstack([C, E]))
@@ -59,11 +63,14 @@ def _leading(rest: Any, k: int, root: Array) -> tuple[Array, Array]:
     """Return the leading atoms of an operator, reduced by the first one left out."""
     U, values, Vt = rough_svd(rest, k)
     noise = values[k:].max(initial=0)
-    half = np.sqrt(np.sqrt(np.maximum(values[:k] ** 2 - noise**2, 0)))
+    squares = np.maximum(values[:k] ** 2 - noise**2, 0)
+    reduced = np.sqrt(squares)
+    half = np.sqrt(reduced)
+    found = len(half)
     codes = np.zeros((rest.shape[0], k))
     C = np.zeros((k, rest.shape[1]))
-    codes[:, : len(half)] = U[:, : len(half)] * half / root
-    C[: len(half)] = half[:, None] * Vt[: len(half)]
+    codes[:, :found] = U[:, :found] * half / root
+    C[:found] = half[:, None] * Vt[:found]
     return codes, C
 
 
@@ -77,19 +84,25 @@ def _response(counts: CountBlocks) -> tuple[Array, Any]:
     d = table.shape[1]
     x = table.data.astype(np.float64)
     if isinstance(counts.loss, Poisson | NegativeBinomial):
-        stored = np.repeat(counts.weights, np.diff(table.indptr)) * (x > 0)
+        in_rows = np.diff(table.indptr)
+        stored = np.repeat(counts.weights, in_rows) * (x > 0)
         total = np.bincount(table.indices, stored * x, minlength=d)
         weight = np.bincount(table.indices, stored, minlength=d)
         overall = 1.0
         if weight.any():
             overall = total.sum() / weight.sum()
-        unit = np.where(weight > 0, total / np.where(weight > 0, weight, 1), overall)
+        known = weight > 0
+        means = total / np.where(known, weight, 1)
+        unit = np.where(known, means, overall)
         half = np.minimum(unit, 1) / 2
         base = np.log(half)
         differences = np.log1p(x / half[table.indices])
     else:
         zero = np.zeros(1)
         slope = counts.loss.hessian(zero, zero)
-        base = np.repeat(-counts.loss.gradient(zero, zero) / slope, d)
-        differences = -counts.loss.gradient(np.zeros_like(x), x) / slope - base[0]
-    return base, scipy.sparse.csr_array((differences, table.indices, table.indptr), table.shape)
+        step = -counts.loss.gradient(zero, zero) / slope
+        base = np.repeat(step, d)
+        gradient = counts.loss.gradient(np.zeros_like(x), x)
+        differences = -gradient / slope - base[0]
+    cells = (differences, table.indices, table.indptr)
+    return base, scipy.sparse.csr_array(cells, table.shape)
