@@ -84,7 +84,9 @@ class Sums:
         if size > MAX_ELEMENTS and n_origins > 1:
             parts = []
             for k in range(n_origins):
-                mean = None if prior_mean is None else prior_mean[k : k + 1]
+                mean = None
+                if prior_mean is not None:
+                    mean = prior_mean[k : k + 1]
                 parts.append(self.at(k).posterior(deviations, mean))
             return RidgePosterior(
                 np.concatenate([part.coefficients for part in parts]),
@@ -96,14 +98,14 @@ class Sums:
         squares = self.squares[:, :, None]
         if prior_mean is not None:
             moved = np.einsum("oskl,osml->osmk", self.gram, prior_mean)
-            squares = squares + np.einsum(
-                "osmk,osmk->osm", prior_mean, moved - 2 * self.cross[:, :, None]
-            )
+            change = moved - 2 * cross
+            squares = squares + np.einsum("osmk,osmk->osm", prior_mean, change)
             cross = cross - moved
         solved = RidgePosterior.of(gram, cross[..., None], squares[..., None], deviations)
         if prior_mean is None:
             return solved
-        return replace(solved, coefficients=solved.coefficients + prior_mean[..., None])
+        coefficients = solved.coefficients + prior_mean[..., None]
+        return replace(solved, coefficients=coefficients)
 
 
 @frozen
@@ -175,14 +177,11 @@ class AutoregressionBank:
                 if block.with_others:
                     paths[id(block)] = past.paths(block, averages)
         log_prior = np.concatenate([block.priors.log_prior for block in blocks])
-        members = []
         if n_past:
             members = [paths[id(block)] for block in blocks]
-        shape = (0, len(log_prior), horizon, table.n_series)
-        if n_past:
             joined = np.concatenate(members, axis=1)
         else:
-            joined = np.zeros(shape)
+            joined = np.zeros((0, len(log_prior), horizon, table.n_series))
 
         def by_member(name: str) -> Array:
             parts = [getattr(block, name) for block in blocks]
@@ -226,10 +225,11 @@ def fitted_blocks(
         changes = np.diff(values[:first], axis=0)
         if len(changes):
             changes = changes - changes.mean(axis=0)
-        loadings = np.linalg.svd(changes, full_matrices=True)[2][:MAX_OTHERS].T
+        _, _, Vt = np.linalg.svd(changes, full_matrices=True)
+        loadings = Vt[:MAX_OTHERS].T
     usable = ~missing
     usable[1:] &= ~missing[:-1]
-    usable[: 2 if season == 1 else season + 1] = False
+    usable[: season + 1] = False
     weights = usable.T.astype(float)
     blocks = []
     for kind in season_kinds(season):
@@ -239,9 +239,11 @@ def fitted_blocks(
         own_regressors = lags @ own.combinations.T
         outcomes = values.T - lags @ own.base
         inputs = design.inputs(np.arange(n_rows), table.inputs)
-        columns = [own_regressors, np.broadcast_to(inputs, (n_series, *inputs.shape))]
+        of_all = np.broadcast_to(inputs, (n_series, *inputs.shape))
+        columns = [own_regressors, of_all]
         if n_series > 1:
-            others = design.of_others(lagged(values, design.lags_of_others, season))
+            lags_of_others = lagged(values, design.lags_of_others, season)
+            others = design.of_others(lags_of_others)
             columns.append(np.broadcast_to(others, (n_series, *others.shape)))
         regressors = np.concatenate(columns, axis=2)
         sums = Sums.of(regressors, outcomes, weights, table.origins.rows)
@@ -304,11 +306,13 @@ class MemberForecasts:
         given = table.inputs[np.minimum(rows, len(self.values) - 1)]
         regressors = design.inputs(rows, given)
         if others is not None:
-            regressors = np.concatenate([regressors, self._of_others(design, others)], axis=2)
+            of_others = self._of_others(design, others)
+            regressors = np.concatenate([regressors, of_others], axis=2)
         coefficients = block.coefficients[:-1, :, :, design.n_own :]
         inputs = np.einsum("ohk,osmk->osmh", regressors, coefficients)
         n_lags = len(design.own.base)
-        lags = lagged(np.concatenate([self.values, self.values[-1:]]), n_lags, design.season)
+        extended = np.concatenate([self.values, self.values[-1:]])
+        lags = lagged(extended, n_lags, design.season)
         past = lags[:, origins].transpose(1, 0, 2)[:, :, None]
         paths = iterate(block.polynomials[:-1], inputs, past)
         return np.asarray(paths.transpose(0, 2, 3, 1))

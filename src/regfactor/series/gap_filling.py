@@ -76,7 +76,8 @@ def gap_lengths(values: Array) -> Array:
     """Return the lengths of the gaps in which cells lie, 0 where they are observed."""
     lengths = np.zeros(values.shape, dtype=int)
     for series, missing in enumerate(np.isnan(values).T):
-        edges = np.flatnonzero(np.diff(np.concatenate([[False], missing, [False]]).astype(int)))
+        padded = np.concatenate([[False], missing, [False]])
+        edges = np.flatnonzero(padded[1:] != padded[:-1])
         for start, end in zip(edges[::2], edges[1::2], strict=True):
             lengths[start:end, series] = end - start
     return lengths
@@ -96,8 +97,10 @@ def _hidden_factor(values: Array, season: int, length: int) -> Array:
         if np.isnan(seen).all(axis=0).any():
             continue
         filled = filled_gaps(seen, season)
-        errors = np.square(values - filled.means) / np.where(hidden, filled.variances, 1)
-        totals += np.where(hidden, errors, 0).sum(axis=0) / length
+        variances = np.where(hidden, filled.variances, 1)
+        errors = np.square(values - filled.means) / variances
+        errors = np.where(hidden, errors, 0)
+        totals += errors.sum(axis=0) / length
         counts += hidden.sum(axis=0) / length
     pooled = (PRIOR_CELLS + totals.sum()) / (PRIOR_CELLS + counts.sum())
     squared = (PRIOR_CELLS * pooled + totals) / (PRIOR_CELLS + counts)
@@ -109,7 +112,8 @@ def gap_groups(season: int) -> list[SmoothingGroup]:
     if season == 1:
         (plain,) = with_prior([gap_gains(seasonal=False)])
         return [SmoothingGroup(plain, 1)]
-    plain, seasonal = with_prior([gap_gains(seasonal=False), gap_gains(seasonal=True)])
+    gains = [gap_gains(seasonal=False), gap_gains(seasonal=True)]
+    plain, seasonal = with_prior(gains)
     return [SmoothingGroup(plain, 1), SmoothingGroup(seasonal, season)]
 
 
@@ -117,15 +121,19 @@ def filled_cells(column: Array, cells: Array, groups: list[SmoothingGroup]) -> F
     """Return means and variances of some missing cells of a series, averaged over members."""
     known = np.flatnonzero(~np.isnan(column))
     guesses = np.interp(cells, known, column[known])
-    fits = [fit_cells(group, column, cells, guesses) for group in groups]
-    scores = [
-        fit.log_evidence + group.gains.log_prior for fit, group in zip(fits, groups, strict=True)
-    ]
+    scores = []
+    means = []
+    variances = []
+    for group in groups:
+        fit = fit_cells(group, column, cells, guesses)
+        scores.append(fit.log_evidence + group.gains.log_prior)
+        means.append(fit.means)
+        variances.append(fit.variances)
     weights = softmax(np.concatenate(scores))
-    means = np.concatenate([fit.means for fit in fits])
-    variances = np.concatenate([fit.variances for fit in fits])
-    mean = weights @ means
-    return FilledSeries(mean, weights @ (variances + np.square(means - mean)))
+    of_members = np.concatenate(means)
+    mean = weights @ of_members
+    spread = np.concatenate(variances) + np.square(of_members - mean)
+    return FilledSeries(mean, weights @ spread)
 
 
 @frozen
@@ -155,9 +163,8 @@ def fit_cells(
     columns[:, -1] = column
     columns[cells, -1] = guesses
     usable = ~np.isnan(columns[:, -1])
-    deviations = np.concatenate(
-        [group.deviations(0), np.full((len(group.gains), len(cells)), VALUE_DEVIATION)], axis=1
-    )
+    wide = np.full((len(group.gains), len(cells)), VALUE_DEVIATION)
+    deviations = np.concatenate([group.deviations(0), wide], axis=1)
     smoother = group.start(n_unknowns + 1)
     sums = ErrorSums.zeros(len(group.gains), n_unknowns + 1)
     for first in range(0, len(column), MAX_BUFFERED_ROWS):

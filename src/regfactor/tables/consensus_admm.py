@@ -198,10 +198,14 @@ class OverlappedTrace(Problem[TuckerPoint]):
         wanted[observed] = np.clip(total[observed], -high, -low)
         if self.intercept:
             counts = np.maximum(observed.sum(axis=0), 1)
-            wanted -= np.where(observed, wanted.sum(axis=0) / counts, 0.0)
+            means = wanted.sum(axis=0) / counts
+            wanted -= np.where(observed, means, 0.0)
         shift = (wanted - total) / self.n_modes
-        moved = tuple(dual + shift for dual in duals)
-        largest = max(spectral_norm(unfold(dual, mode)) for mode, dual in enumerate(moved))
+        moved = []
+        largest = 0.0
+        for mode, dual in enumerate(duals):
+            moved.append(dual + shift)
+            largest = max(largest, spectral_norm(unfold(moved[mode], mode)))
         scale = 1.0
         if largest > self.alpha:
             scale = self.alpha / largest
@@ -214,10 +218,13 @@ class OverlappedTrace(Problem[TuckerPoint]):
     def split_gradient(self) -> tuple[Array, ...]:
         """Return dual arrays of zero: the gradient in shares that make all norms equal."""
         descent = -self.gradient(self.at_offset(self.null_offset()))
-        norms = np.array([spectral_norm(unfold(descent, mode)) for mode in range(self.n_modes)])
+        norms = np.empty(self.n_modes)
+        for mode in range(self.n_modes):
+            norms[mode] = spectral_norm(unfold(descent, mode))
         if not norms.all():
             return (descent,) * self.n_modes
-        shares = (1 / norms) / (1 / norms).sum()
+        inverses = 1 / norms
+        shares = inverses / inverses.sum()
         return tuple(share * descent for share in shares)
 
     @property
@@ -290,7 +297,8 @@ class ModeCopies:
         self.Z = self.problem.prox(target + self.offset, weight) - self.offset
         threshold = self.problem.alpha / self.rho
         for mode in range(n_modes):
-            relaxed = self.relaxation * self.Z + (1 - self.relaxation) * self.copies[mode]
+            relaxed = self.relaxation * self.Z
+            relaxed += (1 - self.relaxation) * self.copies[mode]
             relaxed += self.multipliers[mode]
             left, s, right = svd_above(unfold(relaxed, mode), threshold)
             shrunk = (left * (s - threshold)) @ right

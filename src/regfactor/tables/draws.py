@@ -107,7 +107,8 @@ class CompletionDraws(CompletionIntervals):
         for _ in range(n_draws):
             model = start
             if own:
-                counts = random.multinomial(len(learned), np.full(len(learned), 1 / len(learned)))
+                equal = np.full(len(learned), 1 / len(learned))
+                counts = random.multinomial(len(learned), equal)
                 model = start.fitted(learned, counts.astype(float), DRAW_EM_STEPS)
             draws.append(model.draw(X, random, self._bounds))
         return draws
@@ -121,7 +122,8 @@ class CompletionDraws(CompletionIntervals):
                 "No entries were held out in the fit, since alpha was given: call `sample` with "
                 f"the training table of {len(self.codes_)} rows, or fit with alpha='auto'.",
             )
-        return np.maximum(np.nanvar(X, axis=0) / 2, np.finfo(float).tiny)
+        half = np.nanvar(X, axis=0) / 2
+        return np.maximum(half, np.finfo(float).tiny)
 
     def _draws(
         self,
@@ -141,7 +143,8 @@ class CompletionDraws(CompletionIntervals):
                 model = self._bootstrapped(X, known, n, random)
             # a refit has units of its own
             unit = model._units_beside(self)
-            drawn = model._laplace_draw(model._rows(X, known), noise / unit**2, random)
+            rows = model._rows(X, known)
+            drawn = model._laplace_draw(rows, noise / unit**2, random)
             draws.append(self._from_units_of(model, drawn))
         return draws
 
@@ -156,7 +159,8 @@ class CompletionDraws(CompletionIntervals):
         if self._column_units is None or other._column_units is None:
             return values
         units = self._column_units
-        return (other._column_units.values(values) - units.center) / units.unit
+        given = other._column_units.values(values)
+        return (given - units.center) / units.unit
 
     def _bootstrapped(
         self,
@@ -166,7 +170,8 @@ class CompletionDraws(CompletionIntervals):
         random: np.random.Generator,
     ) -> CompletionDraws:
         model = clone(self)
-        model.set_params(alpha=self.alpha_, random_state=int(random.integers(2**31 - 1)))
+        seed = int(random.integers(2**31 - 1))
+        model.set_params(alpha=self.alpha_, random_state=seed)
         counts = random.multinomial(n, np.full(n, 1 / n))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a refit; the fit itself reported its own
@@ -227,11 +232,14 @@ class CompletionDraws(CompletionIntervals):
         data = Data.of(X[seen], score.loss, weights[seen], limits=limits)
         for block, covariances in code_covariances(data, Z[seen], C, score.strengths(len(C))):
             roots = np.linalg.cholesky(covariances)
-            moved = np.einsum("ikl,il->ik", roots, random.normal(size=(len(block), len(C))))
+            numbers = random.normal(size=(len(block), len(C)))
+            moved = np.einsum("ikl,il->ik", roots, numbers)
             noise = moved @ C
-            size = np.sqrt(np.einsum("ikl,kj,lj->ij", covariances, C, C))
+            variances = np.einsum("ikl,kj,lj->ij", covariances, C, C)
+            size = np.sqrt(variances)
             limit = np.sqrt(LARGEST_LINK_VARIANCE)
-            out[seen[block]] = noise * np.minimum(1, limit / np.maximum(size, 1e-12))
+            shrink = np.minimum(1, limit / np.maximum(size, 1e-12))
+            out[seen[block]] = noise * shrink
         return out * np.sqrt(dispersion)
 
     def _completed(self, X: Any, values: Array) -> Any:
@@ -252,6 +260,7 @@ def _drawn_levels(codec: Codec, shares: Array, random: np.random.Generator) -> A
     if isinstance(codec, OneHotCodec):
         return np.eye(shares.shape[1])[positions]
     if isinstance(codec, StepCodec):
-        return (positions[:, None] > np.arange(shares.shape[1] - 1)).astype(float)
+        steps = np.arange(shares.shape[1] - 1)
+        return (positions[:, None] > steps).astype(float)
     assert isinstance(codec, LineCodec) and not isinstance(codec, Number)
     return positions[:, None].astype(float)

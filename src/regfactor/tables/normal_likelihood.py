@@ -68,8 +68,11 @@ class PatternRows:
             mean = weights @ filled[own] / weights.sum()
             centered = (filled[own] - mean) * root[own, None]
             triangle = np.linalg.qr(centered, mode="r")
-            rows += [triangle, np.sqrt(weights.sum()) * mean[None]]
-            shares += [np.zeros(len(triangle)), np.sqrt([weights.sum()])]
+            total = np.sqrt(weights.sum())
+            rows.append(triangle)
+            rows.append(total * mean[None])
+            shares.append(np.zeros(len(triangle)))
+            shares.append(np.array([total]))
             places.append(np.full(len(triangle) + 1, p))
         return PatternRows(
             np.vstack(rows),
@@ -118,10 +121,13 @@ class NormalTable(Problem[NormalFactors]):
         observed = ~np.isnan(self.X)
         filled = np.where(observed, self.X, 0.0)
         means = self.weights @ filled / counts
-        squares = self.weights @ np.square(np.where(observed, self.X - means, 0.0))
+        centered = np.where(observed, self.X - means, 0.0)
+        squares = self.weights @ np.square(centered)
         if self.shared_noise:
             total = float(squares.sum() / self.counts.sum())
-            return np.full(self.X.shape[1], total if total > 0 else 1.0)
+            if not total > 0:
+                total = 1.0
+            return np.full(self.X.shape[1], total)
         variances = squares / counts
         return positive_or_one(variances)
 
@@ -136,15 +142,18 @@ class NormalTable(Problem[NormalFactors]):
         k, d = C.shape
         w = 1 / model.noise
         posterior = Precisions.of(C, w, table.patterns)
-        R = table.rows - table.offset_share[:, None] * table.patterns[table.pattern] * model.offsets
+        observed = table.patterns[table.pattern]
+        R = table.rows - table.offset_share[:, None] * observed * model.offsets
         H = (R * w) @ C.T
         means = posterior.means(H, table.pattern)
-        E = R - table.patterns[table.pattern] * (means @ C)
+        E = R - observed * (means @ C)
         spread = np.square(R).sum(axis=0) @ w - np.vdot(H, means)
-        logs = table.patterns @ (LOG_TAU + np.log(model.noise)) + posterior.log_determinants
+        logs = table.patterns @ (LOG_TAU + np.log(model.noise))
+        logs += posterior.log_determinants
         value = (table.pattern_counts @ logs + spread) / 2
         weighted = table.patterns * table.pattern_counts[:, None]
-        covariances = (weighted.T @ posterior.covariances.reshape(-1, k * k)).reshape(d, k, k)
+        covariances = weighted.T @ posterior.covariances.reshape(-1, k * k)
+        covariances = covariances.reshape(d, k, k)
         inflated = np.einsum("jkl,lj->kj", covariances, C)
         on_components = w * (inflated - means.T @ E)
         on_offsets = -w * (table.offset_share @ E)
@@ -160,16 +169,19 @@ class NormalTable(Problem[NormalFactors]):
         X = self.X
         observed = ~np.isnan(X)
         total = self.weights.sum()
-        means = self.weights @ np.where(observed, X, 0.0) / np.maximum(self.counts, 1e-300)
+        sums = self.weights @ np.where(observed, X, 0.0)
+        means = sums / np.maximum(self.counts, 1e-300)
         unit = np.sqrt(self.variances)
-        centered = np.where(observed, (X - means) / unit, 0.0) * np.sqrt(self.weights)[:, None]
+        centered = np.where(observed, (X - means) / unit, 0.0)
+        centered = centered * np.sqrt(self.weights)[:, None]
         share = self.counts.sum() / (total * X.shape[1])
         covariance = centered.T @ centered / (total * share)
         k = self.n_factors
         values, vectors = top_eigenpairs(covariance, k)
         left = np.trace(covariance) - values.sum()
         rest = max(float(left) / max(X.shape[1] - k, 1), SMALLEST_NOISE)
-        C = np.sqrt(np.maximum(values - rest, rest / 10))[:, None] * vectors.T
+        squares = np.maximum(values - rest, rest / 10)
+        C = np.sqrt(squares)[:, None] * vectors.T
         if self.shared_noise:
             noise = np.full(X.shape[1], rest)
         else:
@@ -189,7 +201,8 @@ class Precisions:
         """Return those of components C and precisions w of the noise."""
         k, d = C.shape
         pairs = np.einsum("kj,lj->jkl", C * w, C).reshape(d, k * k)
-        M = (patterns @ pairs).reshape(len(patterns), k, k) + np.eye(k)
+        sums = (patterns @ pairs).reshape(len(patterns), k, k)
+        M = sums + np.eye(k)
         return Precisions(np.linalg.inv(M), np.linalg.slogdet(M).logabsdet)
 
     def means(self, H: Array, pattern: Array) -> Array:
@@ -222,8 +235,10 @@ class Posterior:
         H = (R * w) @ model.components.T
         means = precisions.means(H, pattern)
         squares = np.square(R) @ w - (H * means).sum(axis=1)
-        logs = patterns @ (LOG_TAU + np.log(model.noise)) + precisions.log_determinants
-        return Posterior(means, precisions, pattern, -(logs[pattern] + squares) / 2)
+        logs = patterns @ (LOG_TAU + np.log(model.noise))
+        logs += precisions.log_determinants
+        log_likelihoods = -(logs[pattern] + squares) / 2
+        return Posterior(means, precisions, pattern, log_likelihoods)
 
     def variances(self, C: Array) -> Array:
         """Return the posterior variances of phi C, entry by entry."""
@@ -294,9 +309,12 @@ class ParameterVector:
         k = problem.n_factors
         d = problem.X.shape[1]
         self.shape = (k, d)
-        n_noises = 1 if problem.shared_noise else d
+        n_noises = d
+        if problem.shared_noise:
+            n_noises = 1
+        free = [(None, None)] * ((k + 1) * d)
         lowest = np.log(SMALLEST_NOISE)
-        self.bounds = [(None, None)] * ((k + 1) * d) + [(lowest, None)] * n_noises
+        self.bounds = free + [(lowest, None)] * n_noises
 
     def pack(self, model: NormalFactors) -> Array:
         """Return the vector of a model."""
@@ -312,7 +330,8 @@ class ParameterVector:
         k, d = self.shape
         C = packed[: k * d].reshape(k, d) * self.unit
         b = packed[k * d : (k + 1) * d] * self.unit + self.center
-        return NormalFactors(C, b, np.exp(packed[(k + 1) * d :]) * self.problem.variances)
+        noise = np.exp(packed[(k + 1) * d :]) * self.problem.variances
+        return NormalFactors(C, b, noise)
 
     def value_and_gradient(self, packed: Array) -> tuple[float, Any]:
         """Return the objective of a vector and its derivative."""
@@ -320,8 +339,10 @@ class ParameterVector:
         noise = slope.noise
         if self.problem.shared_noise:
             noise = noise.sum(keepdims=True)
-        parts = [(slope.components * self.unit).ravel(), slope.offsets * self.unit, noise]
-        return value / self.total, np.concatenate(parts) / self.total
+        on_components = slope.components * self.unit
+        on_offsets = slope.offsets * self.unit
+        gradient = np.concatenate([on_components.ravel(), on_offsets, noise])
+        return value / self.total, gradient / self.total
 
     def polished(self, packed: Array) -> Array:
         """Return a vector after Newton steps on the gradient alone, as long as these shorten it.

@@ -49,7 +49,8 @@ def draw_data(loss: Loss, random: np.random.Generator, shape: Shape) -> Array:
         case losses.Poisson() | losses.NegativeBinomial():
             return random.poisson(2.0, shape).astype(float)
         case losses.Softmax():
-            return np.eye(shape[-1])[random.integers(0, shape[-1], shape[:-1])]
+            levels = random.integers(0, shape[-1], shape[:-1])
+            return np.eye(shape[-1])[levels]
         case losses.Multinomial():
             shares = np.full(shape[-1], 1 / shape[-1])
             return random.multinomial(6, shares, shape[:-1]).astype(float)
@@ -62,10 +63,12 @@ def _draw_domain(domain: Interval, random: np.random.Generator, shape: Shape) ->
     if np.isfinite(low) and np.isfinite(high):  # both ends belong to the domain and are drawn
         inside = random.random(shape) < 0.5
         between = random.uniform(low, high, shape)
-        return np.where(inside, between, random.choice([low, high], shape))
+        ends = random.choice([low, high], shape)
+        return np.where(inside, between, ends)
     if low == 0:  # zero itself where it is legal
         positive = 0.8 if domain.low_closed else 1.0
-        return random.uniform(0.3, 4.0, shape) * (random.random(shape) < positive)
+        numbers = random.uniform(0.3, 4.0, shape)
+        return numbers * (random.random(shape) < positive)
     return random.normal(scale=2.0, size=shape)
 
 
@@ -74,7 +77,9 @@ def draw_cells(random: np.random.Generator, shape: Shape) -> Array:
     low = random.normal(scale=2.0, size=shape)
     width = random.choice([0.0, 1e-6, 0.1, 3.0], shape)
     side = random.random(shape)
-    return as_cells(np.where(side < 0.2, -np.inf, low), np.where(side > 0.8, np.inf, low + width))
+    lower = np.where(side < 0.2, -np.inf, low)
+    upper = np.where(side > 0.8, np.inf, low + width)
+    return as_cells(lower, upper)
 
 
 def numbers_like(x: Array, value: float = 0.0) -> Array:
@@ -120,6 +125,8 @@ def resampled(data: Any, random: np.random.Generator, shape: Shape, rowwise: boo
     """Return data of another shape, whose entries (or rows) are those of given data."""
     table = np.asarray(data)
     if rowwise:
-        return np.asarray(table[random.integers(0, len(table), shape[:-1])])
+        rows = random.integers(0, len(table), shape[:-1])
+        return np.asarray(table[rows])
     values = table.ravel()
-    return np.asarray(values[random.integers(0, values.size, shape)])
+    places = random.integers(0, values.size, shape)
+    return np.asarray(values[places])

@@ -63,12 +63,15 @@ class Moments:
     def variances_within(self) -> Array:
         """Return the variances of coordinates within classes of each fit, from squares alone."""
         between = np.einsum("fc,fcr,fcr->fr", self.counts, self.means, self.means)
-        return (self.totals - between) / self.counts.sum(axis=1)[:, None]
+        n_rows = self.counts.sum(axis=1)
+        return (self.totals - between) / n_rows[:, None]
 
     def within(self) -> Array:
         """Return the covariance within classes of each fit."""
-        between = (self.counts[:, :, None] * self.means).swapaxes(1, 2) @ self.means
-        return (self.totals - between) / self.counts.sum(axis=1)[:, None, None]
+        sums = self.counts[:, :, None] * self.means
+        between = sums.swapaxes(1, 2) @ self.means
+        n_rows = self.counts.sum(axis=1)
+        return (self.totals - between) / n_rows[:, None, None]
 
 
 @frozen
@@ -98,7 +101,9 @@ class GaussianEnergies(ClassModel):
 
     def energies(self, rows: Array) -> Array:
         """Return an energy for each row and class."""
-        features = rows if self.basis is None else rows @ self.basis
+        features = rows
+        if self.basis is not None:
+            features = rows @ self.basis
         if self.with_products:
             features = np.hstack([features, products(features)])
         return features @ self.linear.T + self.intercepts
@@ -146,7 +151,8 @@ class GaussianMember(ClassMember):
             totals = weights @ np.square(coordinates)
         else:
             totals = np.array([(coordinates.T * own) @ coordinates for own in weights])
-        found = self.coefficients(first_moments(data, coordinates, totals.ndim, self.with_products))
+        moments = first_moments(data, coordinates, totals.ndim, self.with_products)
+        found = self.coefficients(moments)
         linear = found.linear.copy()
         intercepts = found.intercepts.copy()
         # single precision halves the time, and responsibilities need no more
@@ -164,7 +170,8 @@ class GaussianMember(ClassMember):
             if not len(active):
                 break
             weighted = shares[moving] * weights[active]
-            found = self.coefficients(moments_of(weighted, features, totals[active]))
+            moments = moments_of(weighted, features, totals[active])
+            found = self.coefficients(moments)
             linear[active] = found.linear
             intercepts[active] = found.intercepts
         return Coefficients(linear, intercepts)
@@ -252,14 +259,16 @@ def first_moments(
 
     With a `dimension` of 2 the totals are squares alone.
     """
-    weighted = data.in_use[:, :, None] * (data.label_weights[:, None] * data.label_shares)
+    of_labels = data.label_weights[:, None] * data.label_shares
+    weighted = data.in_use[:, :, None] * of_labels
     counts = weighted.sum(axis=1)
     sums = weighted.swapaxes(1, 2) @ coordinates[data.labeled]
     means = sums / counts[:, :, None]
     row_shares = data.weights / data.weights.sum()
     if dimension == 2:
         between = np.einsum("fc,fcr,fcr->fr", counts, means, means)
-        totals = counts.sum(axis=1)[:, None] * (row_shares @ np.square(coordinates)) + between
+        squares = row_shares @ np.square(coordinates)
+        totals = counts.sum(axis=1)[:, None] * squares + between
         return Moments(counts, means, np.empty((*counts.shape, 0)), totals)
     covariance = (coordinates.T * row_shares) @ coordinates
     between = (counts[:, :, None] * means).swapaxes(1, 2) @ means
@@ -298,7 +307,8 @@ class SharedMember(GaussianMember):
     def coefficients(self, moments: Moments) -> Coefficients:
         """Return energies log p_j + x.C^-1 m_j - m_j.C^-1 m_j / 2."""
         within = shrunken_within(moments)
-        linear = np.linalg.solve(within, moments.means.swapaxes(1, 2)).swapaxes(1, 2)
+        solved = np.linalg.solve(within, moments.means.swapaxes(1, 2))
+        linear = solved.swapaxes(1, 2)
         return linear_coefficients(linear, moments)
 
 
@@ -319,7 +329,8 @@ class OwnMember(GaussianMember):
         counts = moments.counts[:, :, None, None]
         outer = moments.means[..., :, None] * moments.means[..., None, :]
         scatter = symmetric(moments.products, rank) - counts * outer
-        covariances = (scatter + prior_rows * common[:, None]) / (counts + prior_rows)
+        shrunk = scatter + prior_rows * common[:, None]
+        covariances = shrunk / (counts + prior_rows)
         precisions, logdets = inverses(covariances)
         linear = (precisions @ moments.means[..., None])[..., 0]
         found = linear_coefficients(linear, moments)

@@ -93,9 +93,11 @@ class Average:
             return own
         shares = own * layout.scale[columns] + layout.center[columns]
         total = shares.sum(axis=1, keepdims=True)
-        usual = layout.center[columns] / layout.center[columns].sum()
-        shares = np.where(total > 0, shares / positive_or_one(total), usual)
-        return (shares - layout.center[columns]) / layout.scale[columns]
+        center = layout.center[columns]
+        usual = center / center.sum()
+        normalized = shares / positive_or_one(total)
+        shares = np.where(total > 0, normalized, usual)
+        return (shares - center) / layout.scale[columns]
 
 
 @frozen
@@ -122,7 +124,8 @@ class ErrorScores:
         """Return interpolated quantiles of the scores with their signs; zeros without scores."""
         if not len(self.values):
             return np.zeros(np.shape(shares))
-        places = (np.cumsum(self.weights) - self.weights / 2) / self.weights.sum()
+        middles = np.cumsum(self.weights) - self.weights / 2
+        places = middles / self.weights.sum()
         return np.interp(shares, places, self.values)
 
 
@@ -133,8 +136,11 @@ def _some_quantiles(values: Array, weights: Array) -> Array:
     if not len(values):
         return values
     order = np.argsort(values)
-    places = (np.cumsum(weights[order]) - weights[order] / 2) / weights.sum()
-    return np.interp((np.arange(N_POOLED) + 0.5) / N_POOLED, places, values[order])
+    sorted_weights = weights[order]
+    middles = np.cumsum(sorted_weights) - sorted_weights / 2
+    places = middles / weights.sum()
+    shares = (np.arange(N_POOLED) + 0.5) / N_POOLED
+    return np.interp(shares, places, values[order])
 
 
 @frozen
@@ -148,7 +154,8 @@ class ErrorVariance:
         """Return non-negative coefficients that fit squared residuals of held-out entries."""
         n_measures = len(measures)
         if len(squares) < 2 * n_measures + 2:
-            return ErrorVariance(np.append(np.full(n_measures, 1 / max(n_measures, 1)), 0.05))
+            equal = np.full(n_measures, 1 / max(n_measures, 1))
+            return ErrorVariance(np.append(equal, 0.05))
         squares = np.minimum(squares, np.quantile(squares, LARGEST_SQUARE_SHARE))
         design = np.column_stack([*measures, np.ones(len(squares))])
         # relative errors: residuals are as uncertain as they are large
@@ -182,8 +189,11 @@ class HeldOutError:
             return HeldOutError(float("nan"), float("nan"), 0)
         if variable.is_number:
             scale = float(average.layout.scale[variable.columns[0]])
-            error = scale * float(np.sqrt(np.mean(np.square(block - truth))))
-            return HeldOutError(error, scale * float(np.sqrt(np.mean(np.square(truth)))), n_cells)
+            mean_square = np.mean(np.square(block - truth))
+            of_mean = np.mean(np.square(truth))
+            error = scale * float(np.sqrt(mean_square))
+            simple_error = scale * float(np.sqrt(of_mean))
+            return HeldOutError(error, simple_error, n_cells)
         found = level_shares(average, variable, block).argmax(axis=1)
         known = level_shares(average, variable, truth).argmax(axis=1)
         most_frequent = np.bincount(known).argmax()
@@ -247,7 +257,8 @@ class Calibration:
             np.square(residuals[numeric]), measures[:, numeric], cells.weights[numeric]
         )
         # errors of single trees go together in both forests, so that deviations add up
-        noise = np.square(average.of_cells(np.sqrt(excess), cells.columns))
+        deviations = average.of_cells(np.sqrt(excess), cells.columns)
+        noise = np.square(deviations)
         shrinkage = _without_excess(residuals[numeric], noise[numeric], cells.weights[numeric])
         ratios = shrinkage * residuals / spread.deviations(measures)
         own = []
@@ -270,9 +281,14 @@ class Calibration:
         scores: list[ErrorScores] = []
         shared = {}
         for kind in (True, False):
-            chosen = [v for v, var in enumerate(layout.variables) if var.is_number == kind]
-            values = np.concatenate([np.empty(0), *(own[v] for v in chosen)])
-            weights = np.concatenate([np.empty(0), *(own_weights[v] for v in chosen)])
+            of_kind = [np.empty(0)]
+            weights_of_kind = [np.empty(0)]
+            for v, variable in enumerate(layout.variables):
+                if variable.is_number == kind:
+                    of_kind.append(own[v])
+                    weights_of_kind.append(own_weights[v])
+            values = np.concatenate(of_kind)
+            weights = np.concatenate(weights_of_kind)
             shared[kind] = _some_quantiles(values, weights)
         for v, variable in enumerate(layout.variables):
             scores.append(ErrorScores.of(own[v], own_weights[v], shared[variable.is_number]))
@@ -296,7 +312,8 @@ def _relative_error(block: Array, truth: Array, weights: Array) -> float:
     """Return the mean squared error of a variable, whose variance is one."""
     if not len(truth):
         return float("nan")
-    return float(weights @ np.square(block - truth).sum(axis=1) / weights.sum())
+    squares = np.square(block - truth).sum(axis=1)
+    return float(weights @ squares / weights.sum())
 
 
 def _level_scores(average: Average, variable: Variable, block: Array, truth: Array) -> Array:

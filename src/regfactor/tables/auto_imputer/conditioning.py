@@ -131,16 +131,16 @@ class DenseConditioned(Conditioned):
             at_column &= batch.valid[:, :, None]
             own = np.einsum("bmm->bm", batch.covariance)
             given = np.einsum("bmc,bm->bc", at_column, own)
-            out[batch.rows] = np.where(at_column.any(axis=1), given, out[batch.rows])
+            is_missing = at_column.any(axis=1)
+            out[batch.rows] = np.where(is_missing, given, out[batch.rows])
         return out
 
     def filled_without(self, columns: Array, residual: Array) -> Array:
         """Return `filled` as it is when one variable is left out, whose residuals are given."""
         out = self.filled.copy()
         for batch in self.batches:
-            change = np.einsum(
-                "bmc,bc->bm", batch.coefficients[:, :, columns], residual[batch.rows]
-            )
+            own = batch.coefficients[:, :, columns]
+            change = np.einsum("bmc,bc->bm", own, residual[batch.rows])
             np.subtract.at(out, (batch.rows[:, None], batch.missing), change)
         return out
 
@@ -149,8 +149,10 @@ class DenseConditioned(Conditioned):
         out = np.zeros(self.filled.shape)
         for batch in self.batches:
             factor = np.linalg.cholesky(batch.covariance)
-            drawn = np.einsum("bmk,bk->bm", factor, random.standard_normal(batch.missing.shape))
-            drawn /= np.sqrt(np.einsum("bmm->bm", batch.covariance))
+            numbers = random.standard_normal(batch.missing.shape)
+            drawn = np.einsum("bmk,bk->bm", factor, numbers)
+            variances = np.einsum("bmm->bm", batch.covariance)
+            drawn /= np.sqrt(variances)
             np.add.at(out, (batch.rows[:, None], batch.missing), drawn * batch.valid)
         return out
 
@@ -160,8 +162,10 @@ class DenseConditioned(Conditioned):
         own = self.precision[np.ix_(columns, columns)]
         inner = np.broadcast_to(own, (n_rows, *own.shape)).copy()
         for batch in self.batches:
-            cross = self.precision[batch.missing][:, :, columns] * batch.valid[:, :, None]
-            inner[batch.rows] += np.einsum("bmc,bmk->bck", cross, batch.coefficients[:, :, columns])
+            cross = self.precision[batch.missing][:, :, columns]
+            cross = cross * batch.valid[:, :, None]
+            coefficients = batch.coefficients[:, :, columns]
+            inner[batch.rows] += np.einsum("bmc,bmk->bck", cross, coefficients)
         absent = ~self.observed[:, columns].all(axis=1)
         inner[absent] = np.eye(len(columns))
         return inner
@@ -210,7 +214,8 @@ class DenseNormal(Normal):
             rows = np.flatnonzero(padded == width)
             n_together = max(BATCH_ELEMENTS // (width * observed.shape[1]), 1)
             for first in range(0, len(rows), n_together):
-                yield _batch(rows[first : first + n_together], width, observed, precision)
+                together = rows[first : first + n_together]
+                yield _batch(together, width, observed, precision)
 
 
 def _batch(rows: Array, width: int, observed: Array, precision: Array) -> RowBatch:
@@ -226,7 +231,8 @@ def _batch(rows: Array, width: int, observed: Array, precision: Array) -> RowBat
     outer = precision[missing]
     outer *= valid[:, :, None]
     outer *= seen[:, None, :]
-    return RowBatch(rows, missing, valid, covariance, -covariance @ outer)
+    coefficients = -covariance @ outer
+    return RowBatch(rows, missing, valid, covariance, coefficients)
 
 
 @frozen
@@ -271,7 +277,8 @@ class FactoredConditioned(Conditioned):
     def draw(self, random: np.random.Generator) -> Array:
         """Return standard normal numbers, in each row correlated like its missing entries."""
         factor = np.linalg.cholesky(self.posterior)
-        codes = np.einsum("bfg,bg->bf", factor, random.standard_normal(factor.shape[:2]))
+        numbers = random.standard_normal(factor.shape[:2])
+        codes = np.einsum("bfg,bg->bf", factor, numbers)
         noise = np.sqrt(self.noise) * random.standard_normal(self.filled.shape)
         spread = np.einsum(
             "fd,bfg,gd->bd", self.loadings, self.posterior, self.loadings, optimize=True

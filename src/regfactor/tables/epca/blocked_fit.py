@@ -93,7 +93,8 @@ def values_of_blocks(
         Z = codes[rows] @ C + fit.intercept + level[rows, None]
         losses = data.astype(np.float64).row_values(Z)
         loss += float(counts.weights[rows] @ losses)
-    squares = float(counts.weights @ np.square(codes).sum(axis=1) + np.square(C).sum())
+    of_codes = counts.weights @ np.square(codes).sum(axis=1)
+    squares = float(of_codes + np.square(C).sum())
     objective = loss + problem.alpha / 2 * squares
     return FittedValues(objective, _explained(counts, problem.levels, loss))
 
@@ -132,7 +133,9 @@ class SampledSearch:
         n, d = problem.counts.shape
         rows = _sampled_rows(inputs, SAMPLE_ELEMENTS, run.seed())
         some = inputs.some_rows(rows)
-        scale = (np.sqrt(n) + np.sqrt(d)) / (np.sqrt(len(rows)) + np.sqrt(d))
+        of_all = np.sqrt(n) + np.sqrt(d)
+        of_sample = np.sqrt(len(rows)) + np.sqrt(d)
+        scale = of_all / of_sample
         sample = factored_problem(
             some,
             problem.alpha / scale,
@@ -140,18 +143,22 @@ class SampledSearch:
             problem.fit_intercept,
             problem.levels,
         )
-        return SampledSearch(sample, HeldOutSearch.of(sample, some.learned, run), float(scale))
+        search = HeldOutSearch.of(sample, some.learned, run)
+        return SampledSearch(sample, search, float(scale))
 
     def strength(self, rule: str) -> Selection:
         """Choose alpha, in the units of the whole table."""
         found = self.search.strength(self.sample, rule)
-        trials = [replace(trial, value=trial.value * self.scale) for trial in found.trials]
+        trials = []
+        for trial in found.trials:
+            trials.append(replace(trial, value=trial.value * self.scale))
         best = replace(found.best, value=found.best.value * self.scale)
         return replace(found, trials=trials, best=best)
 
     def number(self, alpha: float) -> Selection:
         """Choose the number of components at a strength of the whole table."""
-        return self.search.number(replace(self.sample, alpha=alpha / self.scale))
+        sample = replace(self.sample, alpha=alpha / self.scale)
+        return self.search.number(sample)
 
     @property
     def alpha_max(self) -> float:
@@ -164,7 +171,8 @@ def _sampled_rows(inputs: BlockedInputs, elements: int, seed: int) -> Array:
     n, d = inputs.table.shape
     counted = np.arange(n)[inputs.counted]
     size = min(max(elements // d, 2), len(counted))
-    chosen = np.random.default_rng(seed).choice(counted, size, replace=False)
+    random = np.random.default_rng(seed)
+    chosen = random.choice(counted, size, replace=False)
     return np.sort(chosen)
 
 
@@ -181,7 +189,8 @@ def with_theta(inputs: BlockedInputs, problem: BlockedFactored, run: Run) -> Blo
     offset = None
     if inputs.offset is not None:
         offset = inputs.offset[rows].astype(np.float64)
-    means = np.broadcast_to(np.maximum(inputs.observation.means, np.finfo(float).tiny), x.shape)
+    of_columns = np.maximum(inputs.observation.means, np.finfo(float).tiny)
+    means = np.broadcast_to(of_columns, x.shape)
     if offset is not None:
         means = means * np.exp(offset)
     folds = np.random.default_rng(run.seed()).integers(N_FOLDS, size=x.shape)
@@ -202,7 +211,8 @@ def _means_without(scoring: RowScoring, x: Array, offset: Array | None, folds: A
     means = np.empty_like(x)
     for fold in range(N_FOLDS):
         hidden = folds == fold
-        data = Data.of(np.where(hidden, np.nan, x), loss, None, offset)
+        shown = np.where(hidden, np.nan, x)
+        data = Data.of(shown, loss, None, offset)
         codes, level = scoring(data)
         Z = codes @ scoring.C + scoring.intercept + level[:, None]
         if offset is not None:
