@@ -23,7 +23,7 @@ class Residual(Loss):
 
     @abc.abstractmethod
     def penalty_conjugate(self, y: Array) -> Array:
-        """h*(y) inside its domain."""
+        """h*(y) inside its domain; outside of it anything, without a warning."""
 
     def value(self, z: Array, x: Array) -> Array:
         return self.penalty(z - x)
