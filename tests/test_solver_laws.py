@@ -31,7 +31,9 @@ def run(solver, problem):
 
 @every_solver
 def test_a_solver_has_a_problem_to_be_tried_on(solver):
-    assert any(accepts(solver, problem) for problem in PROBLEMS), "add one to PROBLEMS"
+    assert any(accepts(solver, problem) for problem in PROBLEMS), (
+        f"add a problem that {solver} accepts to PROBLEMS in tests/catalogue.py"
+    )
 
 
 @every_problem
