@@ -441,7 +441,7 @@ def test_every_marker_of_unlabeled_rows_is_understood(y, parameters, classes, as
             {"kernel": "linear", "normalized_cut": True},
             "Affinities must not be negative",
         ),
-        ([0, 1, -1], {}, "inconsistent numbers of samples"),
+        ([0, 1, -1], {}, "inconsistent numbers of samples: X has 4 rows and y 3. Give y"),
     ],
 )
 def test_bad_input_is_named_with_its_remedy(y, parameters, message):

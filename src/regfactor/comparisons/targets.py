@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_consistent_length, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
 from regfactor.core.params import Array, frozen
 from regfactor.fitting.labels import (
@@ -17,6 +17,7 @@ from regfactor.fitting.labels import (
     encode_labels,
     is_labeled,
     most_likely,
+    require_same_rows,
 )
 from regfactor.fitting.targets import Targets
 
@@ -118,7 +119,7 @@ def labels_of(y: Any, X: Any, unlabeled: Any) -> Labels:
     if array.ndim == 2 and array.shape[1] == 1:
         y = column_or_1d(array, warn=True)
     labels = encode_labels(y, unlabeled)
-    check_consistent_length(X, labels.codes)
+    require_same_rows(X, labels.codes)
     if len(labels.classes) < 2:
         raise ValueError(
             f"A classifier needs labeled rows of at least two classes, got {len(labels.classes)} "

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils import column_or_1d
+from sklearn.utils.validation import _num_samples
 
 from regfactor.core.params import Array, is_number, warn
 from regfactor.fitting.columns import is_missing
@@ -197,8 +198,21 @@ def labels_of_rows(y: Any, X: Any, estimator: Any) -> Array:
     if np.asarray(y).ndim == 2:
         y = column_or_1d(y, warn=True)
     y = as_labels(y)
-    check_consistent_length(X, y)
+    require_same_rows(X, y)
     return y
+
+
+def require_same_rows(X: Any, y: Any, names: tuple[str, str] = ("X", "y")) -> None:
+    """Raise unless two tables, or a table and its labels or targets, have as many rows."""
+    rows = _num_samples(X)
+    others = _num_samples(y)
+    if rows != others:
+        first, second = names
+        raise ValueError(
+            f"Found input variables with inconsistent numbers of samples: {first} has "
+            f"{rows} rows and {second} {others}. Give {second} one row for each row of "
+            f"{first}."
+        )
 
 
 def most_likely(scores: Array) -> Array:

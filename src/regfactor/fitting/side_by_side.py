@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_consistent_length
 
 from regfactor.core.linalg import is_sparse, positive_or_one
 from regfactor.core.params import EPS, Array, frozen, is_number
 from regfactor.fitting.inputs import as_float_table
+from regfactor.fitting.labels import require_same_rows
 from regfactor.fitting.noise import is_robust, robust_units
 from regfactor.fitting.schema import places as column_places
 from regfactor.losses import Huber, Loss, Stacked, as_loss
@@ -79,7 +79,7 @@ def hstack_tables(first: Any, second: Any, dense: bool) -> Any:
 
     It is sparse where one of them is, unless it has to be dense.
     """
-    check_consistent_length(first, second)
+    require_same_rows(first, second)
     if not (is_sparse(first) or is_sparse(second)):
         return np.hstack([first, second.astype(first.dtype, copy=False)])
     if dense:

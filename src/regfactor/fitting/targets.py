@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from sklearn.utils.validation import check_consistent_length
 
 from regfactor.core.linalg import thin_svd
 from regfactor.core.params import EPS, Array, frozen
 from regfactor.fitting.inputs import LARGEST, SMALLEST
-from regfactor.fitting.labels import as_targets
+from regfactor.fitting.labels import as_targets, require_same_rows
 from regfactor.losses import potentials
 from regfactor.losses.potentials import Potential
 from regfactor.losses.transfers import TRANSFERS
@@ -37,7 +36,7 @@ class Targets:
         if y is None:
             raise ValueError("This regressor requires y to be passed, but the target y is None.")
         Y = as_targets(y)
-        check_consistent_length(X, Y)
+        require_same_rows(X, Y)
         table = Y.reshape(len(Y), -1).astype(np.float64)
         names = _column_names(y, table.shape[1])
         _check_sizes(table, names)

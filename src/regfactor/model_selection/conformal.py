@@ -15,7 +15,7 @@ from sklearn.utils import _safe_indexing, check_random_state, get_tags, indexabl
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import _check_method_params, check_consistent_length, check_is_fitted
+from sklearn.utils.validation import _check_method_params, check_is_fitted
 
 from regfactor.core.params import Array, frozen, warn
 from regfactor.fitting.conformal import (
@@ -24,7 +24,7 @@ from regfactor.fitting.conformal import (
     too_few_labels_message,
 )
 from regfactor.fitting.inputs import weights_of_all_rows
-from regfactor.fitting.labels import encode_labels, labels_of_rows
+from regfactor.fitting.labels import encode_labels, labels_of_rows, require_same_rows
 from regfactor.fitting.parameters import (
     AUTO,
     COUNT,
@@ -414,7 +414,7 @@ class Conformal(MetaEstimatorMixin, BaseEstimator):
             encode_labels(labels.y, labels.marker)  # raises where classes and markers are unclear
         else:
             labels = MarkedLabels.of(y, self.estimator, self.unlabeled)
-        check_consistent_length(X, labels.y)
+        require_same_rows(X, labels.y)
         n_labels = int(labels.complete.sum())
         if n_labels < MIN_TRAINING_LABELS:
             raise ValueError(

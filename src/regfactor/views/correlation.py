@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from regfactor.core.loop import Solution
 from regfactor.core.params import EPS, Array, frozen
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.inputs import FLOATS, codes_of
+from regfactor.fitting.labels import require_same_rows
 from regfactor.fitting.parameters import COUNT, NON_NEGATIVE, parametrized
 from regfactor.views.canonical_svd import CanonicalDirections, CanonicalPoint
 from regfactor.views.centered import degrees
@@ -184,7 +185,7 @@ class CanonicalCorrelation(TwoTableEstimator):
         Y = None
         if y is not None:
             Y = _second_table(y, len(self.y_rotations_))
-        check_consistent_length(X, Y)
+            require_same_rows(X, Y)
         x_scores = standardized(X, self._x_mean, self._x_deviation, self.x_rotations_)
         x_scores = np.asarray(x_scores, X.dtype)
         if Y is None:
