@@ -626,7 +626,12 @@ def test_labels_drawn_by_class_of_unequal_classes_warn():
 @pytest.mark.parametrize(
     ("options", "y", "message"),
     [
-        ({}, [0, -1, -1, -1, -1, -1], "At least two classes need a label"),
+        (
+            {},
+            [0, -1, -1, -1, -1, -1],
+            r"At least two classes need a label.*y holds 1 class, 0. Label",
+        ),
+        ({}, [-1, -1, -1, -1, -1, -1], "y holds no label. Label rows of two classes"),
         ({"classes": [0, 1, 2]}, [0, 1, -1, -1, -1, -1], r"Classes \[2\] have no labeled row"),
         ({"members": ["grap"]}, [0, 1, 0, 1, -1, -1], "Did you mean 'graph'"),
         ({"members": []}, [0, 1, 0, 1, -1, -1], "no members"),

@@ -180,9 +180,12 @@ class ConvexFactorClassifier(ClassifierMixin, ConvexFactorEstimator):
     def _read_labels(self, y: Any, X: Array) -> Labels:
         labels = encode_labels(labels_of_rows(y, X, self), self.unlabeled)
         if len(labels.classes) < 2:
+            found = "no label"
+            if len(labels.classes):
+                found = f"1 class, {labels.classes.tolist()[0]!r}"
             raise ValueError(
-                "A classifier needs labels of at least two classes, "
-                f"got {len(labels.classes)} class."
+                f"A classifier needs labels of at least two classes, and y holds {found}. Label "
+                "rows of two classes or more."
             )
         self.classes_ = labels.classes
         return labels

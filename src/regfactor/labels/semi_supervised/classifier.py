@@ -521,9 +521,12 @@ def _check_classes(classes: Array, counts: Array) -> None:
     if len(classes):
         missing = classes[counts == 0].tolist()
     if np.count_nonzero(counts) < 2:
+        found = "no label"
+        if counts.any():
+            found = f"1 class, {classes[counts > 0].tolist()[0]!r}"
         raise ValueError(
-            f"At least two classes need a label of positive weight, got {np.count_nonzero(counts)} "
-            "class(es). Label a row of another class."
+            f"At least two classes need a label of positive weight, and y holds {found}. Label "
+            "rows of two classes or more."
         )
     if missing:
         raise ValueError(
