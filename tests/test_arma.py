@@ -1073,7 +1073,7 @@ def test_a_column_of_dates_is_named_with_what_to_do(kind):
     )
     with pytest.raises(ValueError, match=f"Column 'month' of X holds .*2010-01-01.*{remedy}"):
         fixed(1, 1).fit(frame)
-    with pytest.raises(ValueError, match="'b' of X holds 'soon', which is no number"):
+    with pytest.raises(ValueError, match="'b' of X holds 'soon' in row 1, which is no number"):
         fixed(1, 1).fit(pd.DataFrame({"a": X[:, 0], "b": ["1.5", "soon"] * 30}))
 
 

@@ -403,7 +403,7 @@ BAD = {
     "text": (
         ConvexSubspace(),
         np.array([["1", "b"]]),
-        "Column 1 of X holds 'b', which is no number",
+        "Column 1 of X holds 'b' in row 0, which is no number",
     ),
     "negative alpha": (ConvexSubspace(alpha=-1.0), np.eye(3), "'alpha' parameter.* must be"),
     "zero alpha": (ConvexSubspace(alpha=0.0), np.eye(3), "'alpha' parameter.* must be"),
@@ -950,7 +950,7 @@ def test_a_table_of_arrow_is_taken_and_its_words_are_named():
     table = arrow.table({f"c{j}": X[:, j] for j in range(3)})
     model = regfactor.BregmanKMeans(2, random_state=0)
     np.testing.assert_array_equal(clone(model).fit(table).labels_, clone(model).fit(X).labels_)
-    with pytest.raises(ValueError, match="holds 'x', which is no number"):
+    with pytest.raises(ValueError, match="holds 'x' in row 0, which is no number"):
         clone(model).fit(arrow.table({"a": X[:, 0], "b": ["x"] * 30}))
 
 

@@ -27,8 +27,9 @@ from regfactor.problems.checks import IllegalValues, check_weights
 
 FLOATS = (np.float64, np.float32)  # in which tables are kept; others become the first
 WORDS = (
-    "Leave it out or turn it into numbers; SubspaceImputer, ConvexSubspace and FactorModel take it "
-    "by loss='auto'."
+    "If the others are numbers, correct that cell or mark it as missing (NaN). If they are "
+    "categories, leave the column out or turn it into numbers; SubspaceImputer, ConvexSubspace and "
+    "FactorModel take it by loss='auto', AutoImputer and AutoMixture in a DataFrame."
 )
 DATES = "Turn it into a number, such as days since the first, or leave it out."
 OBJECTS = "Turn it into one number a cell, or leave it out."
@@ -432,7 +433,7 @@ def refuse_words(table: Any, table_name: str = "X", remedy: str = WORDS) -> None
         cells = np.asarray(series)
         if cells.ndim == 1 and cells.dtype.kind in "biuf":
             continue
-        odd = next((cell for cell in series if _is_odd(cell)), None)
+        row, odd = next(((i, cell) for i, cell in enumerate(series) if _is_odd(cell)), (0, None))
         if odd is None:
             continue
         place = table_name
@@ -449,7 +450,8 @@ def refuse_words(table: Any, table_name: str = "X", remedy: str = WORDS) -> None
         if isinstance(odd, str):
             shown = repr(str(odd))
         raise ValueError(
-            f"{place} holds {shown}, which is no number. {remedy.format(column=column)}",
+            f"{place} holds {shown} in row {row}, which is no number. "
+            f"{remedy.format(column=column)}",
         )
 
 
