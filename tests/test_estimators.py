@@ -944,6 +944,14 @@ def test_what_is_told_of_rows_does_not_depend_on_the_output_of_transform(name, k
             assert type(x) is type(z)
 
 
+def test_a_declared_parameter_that_is_missing_is_named():
+    class Unfinished(ConvexSubspace):
+        _parameter_constraints = {**ConvexSubspace._parameter_constraints, "knots": [int]}
+
+    with pytest.raises(AttributeError, match="Unfinished has no parameter 'knots'.*add it to"):
+        Unfinished().fit(table())
+
+
 def test_a_table_of_arrow_is_taken_and_its_words_are_named():
     arrow = pytest.importorskip("pyarrow")
     X = np.random.default_rng(0).normal(size=(30, 3))

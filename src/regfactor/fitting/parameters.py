@@ -70,7 +70,13 @@ def check_parameters(estimator: Any) -> None:
     """Raise InvalidParameterError, a ValueError, for the first parameter that is not allowed."""
     kind: Any = type(estimator)
     for name, allowed in _constraints(kind).items():
-        value = getattr(estimator, name)
+        try:
+            value = getattr(estimator, name)
+        except AttributeError:
+            raise AttributeError(
+                f"{kind.__name__} has no parameter {name!r}, which its _parameter_constraints "
+                f"declare: add it to __init__, or fix it by an attribute of the class, {name} = ..."
+            ) from None
         for constraint in allowed:
             if constraint.is_satisfied_by(value):
                 break
