@@ -54,8 +54,8 @@ def regfactor(
 
     With a proof and a report.
 
-    Every command writes <stem>.<command>.csv (or .parquet) and <stem>.<command>.html next to its
-    input.
+    Commands that fill, label, cluster, embed, denoise, forecast or score write
+    <stem>.<command>.csv (or .parquet) and <stem>.<command>.html next to their input.
     """
 
 
