@@ -216,7 +216,7 @@ def test_scores_are_the_same_by_small_products_and_by_large_ones(n, small, monke
     X, f, c = rng(0).normal(size=(n, 40)), rng(1).normal(size=(9, 40)), rng(2).normal(size=9)
     assert nearest.MIN_TILED_SIZE <= f.size <= nearest.MAX_TILED_SIZE
     out = np.full((9, n), np.nan)
-    nearest.Scores(f, np.ascontiguousarray(f.T), c, None).write(X, out)
+    nearest.AffineScores(f, np.ascontiguousarray(f.T), c, None).write(X, out)
     np.testing.assert_allclose(out, f @ X.T - c[:, None], rtol=1e-12, atol=1e-12)
 
 

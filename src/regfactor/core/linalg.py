@@ -264,6 +264,10 @@ def solve_columns(
     step = np.empty((m, d), np.result_type(D, h))
     if not m:
         return step
+    if m == 1:  # as for intercepts: d divisions
+        curvature = layout.grams(h, D * D, slice(0, d))[:, 0] + np.ravel(ridge)
+        precision = np.finfo(curvature.dtype)
+        return gradient / (curvature * (1 + precision.eps) + precision.tiny**0.5)
     upper = np.triu_indices(m)
     pairs = np.empty((len(D), len(upper[0])), D.dtype)
     # by blocks of rows: of a tall D the products are the largest array

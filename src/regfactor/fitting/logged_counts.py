@@ -20,7 +20,7 @@ MAX_ROWS = 200  # of a table that are looked at
 MIN_VALUES = 4  # different ones in a row, so that multiples are no chance
 MIN_ROWS = 5
 LARGEST_MULTIPLE = 100.0  # beyond which rounding in single precision hides whole numbers
-LARGEST_EXPONENT = 700.0  # of a double
+LARGEST_LOGARITHM = 20.0  # beyond which a count would exceed 4e8
 ROUNDING = 5e-3
 SHARE = 0.8  # of the rows that look like logarithms
 
@@ -67,9 +67,12 @@ def _looks_logged(values: Array) -> bool | None:
     """Return whether a row holds logarithms of counts; None for too few values to tell."""
     if len(values) < MIN_VALUES:
         return None
-    if _are_multiples(values):  # counts, or rates of them
+    are_whole = bool((values == np.rint(values)).all())
+    if are_whole or values[-1] > LARGEST_LOGARITHM:
         return False
-    return _are_multiples(np.expm1(np.minimum(values, LARGEST_EXPONENT)))
+    if _are_multiples(values):  # rates of counts
+        return False
+    return _are_multiples(np.expm1(values))
 
 
 def _are_multiples(values: Array) -> bool | None:

@@ -41,8 +41,8 @@ class TwoViewDisplay(Display):
     >>> from regfactor.plots import TwoViewDisplay
     >>> random = np.random.default_rng(0)
     >>> shared = random.normal(size=(50, 1))
-    >>> X1 = shared @ random.normal(size=(1, 5)) + random.normal(size=(50, 5))
-    >>> X2 = shared @ random.normal(size=(1, 5)) + random.normal(size=(50, 5))
+    >>> X1 = shared @ random.normal(size=(1, 5)) + 0.5 * random.normal(size=(50, 5))
+    >>> X2 = shared @ random.normal(size=(1, 5)) + 0.5 * random.normal(size=(50, 5))
     >>> display = TwoViewDisplay.from_estimator(TwoViewSubspace().fit(X1, X2), X1, X2)
     """
 

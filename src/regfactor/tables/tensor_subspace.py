@@ -145,7 +145,6 @@ class TensorSubspace(Transformer, Estimator):
         "fit_intercept": ["boolean"],
     }
     _takes_missing = True
-    _distances: Array | None = None  # of held-out entries from their prediction
 
     alpha: Any = "auto"
     loss: Any = "squared"
@@ -254,7 +253,8 @@ class TensorSubspace(Transformer, Estimator):
         self.intercept_ = point.offset
         self.alpha_ = choice.problem.alpha
         self.alpha_max_ = choice.problem.alpha_max
-        self._distances = None
+        # of held-out entries from their prediction
+        self._distances: Array | None = None
         if choice.selection is not None:
             self.alphas_ = choice.selection.alphas
             self.validation_loss_ = choice.selection.validation_loss
