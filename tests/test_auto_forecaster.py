@@ -558,6 +558,7 @@ def test_several_series_have_an_arma_model_with_a_fixed_share():
     np.testing.assert_allclose(model.weights_.sum(axis=0), 1)
     assert np.isnan(model.scores_[2]).all()
     assert "regularized ARMA" in str(model.explain())
+    assert "nan: a fixed weight" in str(model.explain())
     none = np.zeros((5, 0))
     parts = [bank.forecast(5, none) for bank in model._pooled.banks]
     means = np.stack([mean for mean, _ in parts])

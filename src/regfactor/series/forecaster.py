@@ -641,11 +641,12 @@ class AutoForecaster(Estimator):
             scores = self.scores_[:, judged].mean(axis=1)
         for bank, share, score in zip(self._pooled.banks, shares, scores, strict=True):
             reports.append(MemberReport(bank.name, float(share), float(score), bank.assumes))
-        return Explanation.of(
-            reports,
-            "root mean squared error of past forecasts / that of the last value; smaller is better",
-            self._sentences(),
+        name = (
+            "root mean squared error of past forecasts / that of the last value; smaller is better"
         )
+        if judged.any() and np.isnan(scores).any():
+            name += "; nan: a fixed weight, without past forecasts"
+        return Explanation.of(reports, name, self._sentences())
 
     def _sentences(self) -> list[str]:
         found = []
