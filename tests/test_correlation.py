@@ -343,8 +343,10 @@ def test_a_second_table_of_another_width_is_refused():
     X, Y = tables()
     with pytest.raises(ValueError, match="y has 4 columns, but 5 are expected"):
         CanonicalCorrelation().fit(X, Y).transform(X, Y[:, :4])
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+    with pytest.raises(ValueError, match="samples: X has 300 rows and y 4. Give y one row"):
         CanonicalCorrelation().fit(X, Y).transform(X, Y[:4])
+    with pytest.raises(ValueError, match="samples: X has 300 rows and y 4. Give y one row"):
+        CanonicalCorrelation().fit(X, Y[:4])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert CanonicalCorrelation(9).fit(X, Y).transform(X).shape == (300, 5)

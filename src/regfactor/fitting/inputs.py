@@ -20,6 +20,7 @@ from sklearn.utils.validation import (
 from regfactor.core.linalg import is_sparse, summed
 from regfactor.core.params import Array, as_floats, frozen, is_option, warn
 from regfactor.fitting.columns import ArrayTable, as_table, unmasked
+from regfactor.fitting.labels import require_same_rows
 from regfactor.fitting.schema import AUTO, LABELS, Schema, places
 from regfactor.fitting.units import ROUNDING_SPREAD, bounds_influence, entry_deviations
 from regfactor.losses import Loss, Squared, by_columns
@@ -407,6 +408,8 @@ def validated(
         if isinstance(error, TypeError) or re.search("string to float|a sequence", str(error)):
             for name, table in named.items():
                 refuse_words(table, name)
+        if "inconsistent numbers of samples" in str(error):
+            require_same_rows(*named.values())
         raise
     if not isinstance(found, tuple):
         found = (found,)
