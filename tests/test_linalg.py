@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from regfactor.core.linalg import leading_vectors, orthonormal, top_eigenpairs
+from regfactor.core.linalg import column_range, leading_vectors, orthonormal, top_eigenpairs
 
 
 @pytest.mark.parametrize("gives_up", ["never", "with an error", "in silence"])
@@ -73,3 +73,17 @@ def test_an_orthonormal_basis_has_the_same_span_and_the_given_array_is_kept(
     np.testing.assert_allclose(Q @ (Q.T @ before), before, atol=10 * accuracy)
     if not overwrite:
         np.testing.assert_array_equal(A, before)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 2), (5000, 3), (41, 3000), (4001, 50)])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_ranges_of_columns_leave_out_missing_entries(shape, order):
+    rng = np.random.default_rng(0)
+    X = np.asarray(rng.normal(size=shape), np.float32, order=order)
+    X[rng.random(shape) < 0.3] = np.nan
+    X[:, 0] = np.nan
+    X[-1, -1] = 9.0
+    low, high = column_range(X)
+    assert low.dtype == high.dtype == np.float32
+    np.testing.assert_array_equal(low, np.fmin.reduce(X, axis=0, initial=np.inf))
+    np.testing.assert_array_equal(high, np.fmax.reduce(X, axis=0, initial=-np.inf))

@@ -15,6 +15,8 @@ from regfactor.core.params import EPS, Array
 GRAM_LIMIT = 1e-6
 # Share of the largest eigenvalue of a Gram matrix above which directions are as good as by an SVD.
 GRAM_SPAN = 1e-2
+WIDE_ROW = 2048  # numbers of several rows side by side
+WIDE_ROWS = 16  # of them at once, that a cache holds them
 BLOCK_ELEMENTS = 4_000_000  # numbers in the matrices of columns that are held at once
 
 
@@ -250,6 +252,31 @@ class EntryLayout(Protocol):
     ) -> Array:
         """(D' diag(h_j) D + diag(ridge)) step_j = gradient_j, solved for every column j."""
         ...
+
+
+def column_range(X: Array) -> tuple[Array, Array]:
+    """Return the least and the largest number of each column; inf and -inf for a column of NaN.
+
+    Rows are laid side by side first, since numpy reduces long rows up to 15 times as fast as short
+    ones, and blocks of them stay in the cache for both reductions.
+    """
+    n, d = X.shape
+    n_side = 1
+    if X.flags.c_contiguous:  # laid side by side without a copy
+        n_side = max(1, WIDE_ROW // d)
+    n_wide = n // n_side
+    wide = X[: n_wide * n_side].reshape(n_wide, n_side * d)
+    low = np.full(n_side * d, np.inf, X.dtype)
+    high = np.full(n_side * d, -np.inf, X.dtype)
+    n_rows = max(1, WIDE_ROWS * WIDE_ROW // (n_side * d))
+    for start in range(0, n_wide, n_rows):
+        block = wide[start : start + n_rows]
+        np.fmin(low, np.fmin.reduce(block, axis=0), out=low)
+        np.fmax(high, np.fmax.reduce(block, axis=0), out=high)
+    rest = X[n_wide * n_side :]
+    lows = np.vstack([low.reshape(n_side, d), rest])
+    highs = np.vstack([high.reshape(n_side, d), rest])
+    return np.fmin.reduce(lows, axis=0), np.fmax.reduce(highs, axis=0)
 
 
 def solve_columns(
