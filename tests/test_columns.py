@@ -381,7 +381,7 @@ ERRORS = {
     "one loss": (
         {"c": pd.Categorical(["a", "b"] * (ROWS // 2))},
         "squared",
-        r"'c' hold categories.*loss='auto'",
+        r"'c' holds categories.*loss='auto'",
     ),
     "wrong loss": (
         {"c": pd.Categorical(["a", "b"] * (ROWS // 2))},

@@ -239,10 +239,11 @@ def places(columns: Any, names: list[Any]) -> list[int]:
 def _require_numbers(columns: list[Cells], loss: Any) -> None:
     """Raise for categories under one loss for all columns."""
     labels = [repr(c.name) for c in columns if c.kind in LABELS]
+    verb = "holds" if len(labels) == 1 else "hold"
     if labels:
         raise ValueError(
-            f"loss={loss!r} on all columns needs numbers, but {', '.join(labels)} hold categories "
-            "or text. Use loss='auto', or give losses by column: {column: loss}."
+            f"loss={loss!r} on all columns needs numbers, but {', '.join(labels)} {verb} "
+            "categories or text. Use loss='auto', or give losses by column: {column: loss}."
         )
 
 
