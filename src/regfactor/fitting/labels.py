@@ -198,7 +198,8 @@ def labels_of_rows(y: Any, X: Any, estimator: Any) -> Array:
     if np.asarray(y).ndim == 2:
         y = column_or_1d(y, warn=True)
     y = as_labels(y)
-    require_same_rows(X, y)
+    if _num_samples(X) != _num_samples(y):
+        require_same_rows(X, y)
     return y
 
 
