@@ -394,7 +394,7 @@ def validated(
         if isinstance(table, np.ma.MaskedArray):
             named[name] = unmasked(table)
         kinds = [getattr(table, "dtype", "")]
-        if not isinstance(table, np.ndarray) and _is_frame(table):
+        if _is_frame(table):
             _refuse_empty(table, name)
             kinds = list(table.dtypes)
         # scikit-learn takes some of these for numbers
