@@ -228,17 +228,18 @@ class AffineScores:
     def write(self, rows: Array, out: Array) -> None:
         """Write the scores of rows, less the origin already, over an array (k x rows).
 
-        A product with rows as they are is up to three times faster than one that transposes them.
-        Its scores must be transposed, which costs less where they are fewer than the entries of the
-        rows, and still less a few rows at a time.
+        Where the BLAS has kernels for small products, a product with rows as they are is up to
+        three times faster than one that transposes them; elsewhere it is slower by a tenth to a
+        third. Its scores must be transposed, which costs less where they are fewer than the entries
+        of the rows, and still less a few rows at a time.
         """
         k, d = self.f.shape
         offsets = self.c[:, None]
-        if d <= k:
+        if d <= k or not likes_small_products():
             np.subtract(np.matmul(self.f, rows.T, out=out), offsets, out=out)
             return
         tiled = 0  # rows
-        if MIN_TILED_SIZE <= k * d <= MAX_TILED_SIZE and likes_small_products():
+        if MIN_TILED_SIZE <= k * d <= MAX_TILED_SIZE:
             tiled = len(rows) - len(rows) % TILE_ROWS
             places = out[:, :tiled].reshape(k, -1, TILE_ROWS).transpose(1, 0, 2)  # a view
             products = rows[:tiled].reshape(-1, TILE_ROWS, d) @ self.across
