@@ -229,7 +229,8 @@ def test_the_transposed_norm_judges_the_transposed_table():
 def test_float32_stays_and_weights_act_as_repetition_counts():
     X = table(missing=0.0)
     pair = {"on_codes": AtomNorms(L2()), "on_components": UnitBall(LInf()), "alpha": 2.0}
-    single = FactorModel(**pair, tol=1e-2).fit(X.astype(np.float32))
+    # rounding in single precision may end the search a per cent or two above the bound
+    single = FactorModel(**pair, tol=1e-1, random_state=0).fit(X.astype(np.float32))
     assert single.codes_.dtype == np.float32
     weights = np.arange(len(X)) % 3
     weighted = FactorModel(**pair).fit(X, sample_weight=weights)

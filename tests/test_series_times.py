@@ -7,7 +7,7 @@ import pytest
 
 from regfactor import AutoForecaster, RegularizedARMA
 from regfactor.series import regular_rows
-from regfactor.series.regular_times import frequency, season_of
+from regfactor.series.regular_times import frequency, regular_grid, season_of
 from regfactor.series.shapes import SeriesRows
 
 
@@ -333,3 +333,15 @@ def test_other_kinds_of_times(cheap):
             cheap.fit(series(index[::-1]))
         with pytest.raises(ValueError, match="follow no rule"):
             cheap.fit(series(index.delete(4)))
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.DatetimeIndex(["1999-01-01", "2000-01-01", "2000-01-02", "2263-01-01"]),
+        pd.Index([-313, 0, 1, 3458764513820540928]),
+    ],
+    ids=["centuries", "whole numbers"],
+)
+def test_times_that_are_too_far_apart_for_a_grid_follow_no_rule(index):
+    assert regular_grid(index) is None

@@ -29,8 +29,8 @@ def fit_or_default(model: Any, *data: Any, **known: Any) -> str:
         model.fit(*data, **known)
     except CannotSelect as error:
         default = {"alpha": 1.0, "debias": False}
-        known = model.get_params()
-        model.set_params(**{name: value for name, value in default.items() if name in known})
+        names = model.get_params()
+        model.set_params(**{name: value for name, value in default.items() if name in names})
         model.fit(*data, **known)
         return error.reason
     given = getattr(model, "alpha", None)

@@ -210,6 +210,8 @@ def regular_grid(index: Any) -> Any:
         return index if _is_regular(index) else None
     numbers = np.asarray(index)
     step = int(_most_frequent(np.diff(numbers)))
+    if _would_be_sparse(numbers, step):
+        return None
     whole = pandas.RangeIndex(
         int(first),
         int(last) + step,
@@ -224,7 +226,9 @@ def regular_grid(index: Any) -> Any:
 def _candidate_rules(index: Any) -> list[Any]:
     pandas = importlib.import_module("pandas")
     rules: list[Any] = []
-    step = pandas.Timedelta(_most_frequent(np.diff(index.as_unit("ns").asi8)), unit="ns")
+    numbers = index.asi8
+    n_units = int(_most_frequent(np.diff(numbers)))
+    step = pandas.Timedelta(np.timedelta64(n_units, index.unit))
     weekdays_only = len(index) >= MIN_BUSINESS_DAYS and bool((index.day_of_week < 5).all())
     day = pandas.Timedelta(days=1)
     if step == day and weekdays_only:
@@ -235,8 +239,15 @@ def _candidate_rules(index: Any) -> list[Any]:
             rules.append(pandas.DateOffset(months=months))
     if step % day == pandas.Timedelta(0):
         rules.append(f"{step // day}D")  # calendar days, of 23 to 25 hours
-    rules.append(step)
+    if not _would_be_sparse(numbers, n_units):
+        rules.append(step)
     return rules
+
+
+def _would_be_sparse(times: Array, step: int) -> bool:
+    """Return whether most times would be missing on a grid, which may not even fit into memory."""
+    n_steps = (int(times[-1]) - int(times[0])) // step
+    return len(times) <= MIN_SHARE * (n_steps + 1)
 
 
 def _most_frequent(steps: Array) -> Any:
