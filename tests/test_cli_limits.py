@@ -1,4 +1,4 @@
-"""Text cells that tell limits, as `<0.5`, `>= 10` and `3-5`: read, reported, fitted, refused."""
+"""Text cells that state limits, as `<0.5`, `>= 10` and `3-5`: read, reported, fitted, refused."""
 
 import json
 
@@ -45,7 +45,7 @@ def test_limits_follow_the_decimal_mark():
 
 
 def table_of_measurements(n=60):
-    """A table as text with cells that tell limits, and the numbers behind them."""
+    """A table as text with cells that state limits, and the numbers behind them."""
     random = np.random.default_rng(0)
     Z = random.normal(size=(n, 1)) @ np.array([[1.0, 0.8, -1.0, 0.6]])
     Z = Z + 4 + 0.3 * random.normal(size=(n, 4))
@@ -87,7 +87,7 @@ def test_a_table_is_completed_within_the_limits_that_it_tells(completed):
     record = json.loads(done.out)
     assert record["filled"] == below.sum() + above.sum() + 2
     notes = " ".join(record["notes"])
-    assert "Column 'lead' of numbers has" in notes and "tell limits" in notes
+    assert "Column 'lead' of numbers has" in notes and "state limits" in notes
     assert "3-6' in row 4" in notes
 
 
@@ -97,7 +97,7 @@ def test_the_code_of_the_report_gives_the_same(completed):
     folder, _ = completed
     code = code_of(folder / "t.complete.html").replace("'t.csv'", repr(str(folder / "t.csv")))
     found = {}
-    with pytest.warns(UserWarning, match="tells? limits"):
+    with pytest.warns(UserWarning, match="states? limits"):
         exec(code, found)
     out = pd.read_csv(folder / "t.complete.csv")
     for name in ("lead", "zinc", "iron", "dose"):

@@ -110,7 +110,7 @@ class ReadCells:
 
     @property
     def kept(self) -> tuple[UnreadCell, ...]:
-        """Cells that are NaN here and not missing: those not read, and those that tell limits."""
+        """Cells that are NaN here and not missing: those not read, and those that state limits."""
         return (*self.unread, *(UnreadCell(cell.row, cell.text) for cell in self.limits))
 
 
@@ -160,7 +160,7 @@ class Understood:
 
     @property
     def limits(self) -> dict[str, tuple[LimitCell, ...]]:
-        """Cells of the inputs that tell limits of a number, by column."""
+        """Cells of the inputs that state limits of a number, by column."""
         found = {c.name: self.read[c.name].limits for c in self.inputs if c.name in self.read}
         return {name: cells for name, cells in found.items() if cells}
 

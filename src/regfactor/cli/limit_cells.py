@@ -1,4 +1,4 @@
-"""Cells that tell limits of a number instead of the number: `<0.5`, `>= 10`, `3-5`."""
+"""Cells that state limits of a number instead of the number: `<0.5`, `>= 10`, `3-5`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_SHOWN = 3  # cells of a column that a note lists
 
 
 class LimitCell(NamedTuple):
-    """A cell that tells limits; rows from zero, infinite where they are open."""
+    """A cell that states limits; rows from zero, infinite where they are open."""
 
     row: int
     text: str
@@ -30,7 +30,7 @@ class LimitCell(NamedTuple):
 
 
 def parse_limits(text: str, decimal: str = POINT) -> tuple[float, float] | None:
-    """Return the limits that a cell tells; None if it tells none."""
+    """Return the limits that a cell states; None if it states none."""
     text = text.strip()
     below = BELOW.fullmatch(text)
     if below:
@@ -59,7 +59,7 @@ def _ends(low: str | None, high: str | None, decimal: str) -> tuple[float, float
 
 
 def tells_limits(strings: Array, missing: Array) -> Array:
-    """Return a mask of the cells of a column of numbers that tell limits of one.
+    """Return a mask of the cells of a column of numbers that state limits of one.
 
     None do where hardly a cell is a number: such a column holds categories.
     """
@@ -78,14 +78,14 @@ def tells_limits(strings: Array, missing: Array) -> Array:
 
 
 def read_limits(name: str, strings: Array, at: Array, decimal: str) -> tuple[LimitCell, ...]:
-    """Return the cells of a column that tell limits; raise for limits that cross."""
+    """Return the cells of a column that state limits; raise for limits that cross."""
     cells = []
     for i in np.flatnonzero(at).tolist():
         text = str(strings[i])
         ends = parse_limits(text, decimal)
         if ends is None:
             raise BadInput(
-                f"Row {i + 1} of column {name!r} holds {text!r}, which tells no limits with the "
+                f"Row {i + 1} of column {name!r} holds {text!r}, which states no limits with the "
                 f"decimal mark {decimal!r} of the other numbers: correct it."
             )
         if ends[0] > ends[1]:
@@ -99,9 +99,9 @@ def read_limits(name: str, strings: Array, at: Array, decimal: str) -> tuple[Lim
 
 
 def limits_note(name: str, cells: Sequence[LimitCell]) -> str:
-    """Return how cells that tell limits were read."""
+    """Return how cells that state limits were read."""
     shown = listed([f"{cell.text!r} in row {cell.row + 1}" for cell in cells], MOST_SHOWN)
-    plural = "1 cell that tells" if len(cells) == 1 else f"{len(cells):,} cells that tell"
+    plural = "1 cell that states" if len(cells) == 1 else f"{len(cells):,} cells that state"
     return (
         f"Column {name!r} of numbers has {plural} limits: {shown}. `complete` fits and fills such "
         "cells within their limits; other commands do not use them."

@@ -178,7 +178,7 @@ class Table:
 
     @cached_property
     def limits(self) -> dict[str, Array]:
-        """Masks of the cells that tell limits, by columns; filled when numbers are read."""
+        """Masks of the cells that state limits, by columns; filled when numbers are read."""
         return {}
 
     @cached_property
