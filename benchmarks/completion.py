@@ -109,7 +109,7 @@ class Referee:
         return np.where(self.observed, Z - np.where(self.observed, self.X, 0), 0)
 
 
-def with_holes(X: np.ndarray, observed: np.ndarray) -> np.ndarray:
+def with_missing(X: np.ndarray, observed: np.ndarray) -> np.ndarray:
     """Return the table as the estimators take it."""
     return np.where(observed, X, np.nan)
 
@@ -133,7 +133,7 @@ def speed(seed: int) -> list[str]:
     """Return a row: CPU of SoftImpute, of solve, of the estimator, and every gap claimed and recomputed."""
     alpha = MEDIUM.edge
     _, X, observed = MEDIUM.draw(seed)
-    X = with_holes(X, observed)
+    X = with_missing(X, observed)
     peer = fancyimpute("soft_impute").SoftImpute(shrinkage_value=alpha, max_rank=40, verbose=False)
     fits = (
         lambda: peer.fit_transform(X),
@@ -168,7 +168,7 @@ def _proven(rigorous: bool) -> str:
 def warm_up() -> None:
     """Load what is loaded once, so that no timed call pays for it."""
     _, X, observed = SMALL.draw(0)
-    X = with_holes(X, observed)
+    X = with_missing(X, observed)
     fancyimpute("soft_impute").SoftImpute(
         shrinkage_value=1.0, max_rank=5, verbose=False
     ).fit_transform(X)
@@ -201,7 +201,7 @@ def speed_section() -> list[str]:
 def error(noise: float, seed: int) -> dict[str, float]:
     """Return held-out errors and CPU of both at a level of noise."""
     Z, X, observed = Setting(MEDIUM.n, MEDIUM.d, MEDIUM.rank, noise, MEDIUM.density).draw(seed)
-    X = with_holes(X, observed)
+    X = with_missing(X, observed)
     peer = fancyimpute("iterative_svd").IterativeSVD(rank=MEDIUM.rank, verbose=False)
     theirs, filled = cpu(lambda: peer.fit_transform(X))
     model = ConvexSubspace(alpha="auto", debias=True, fit_intercept=False, scale=False)

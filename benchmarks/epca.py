@@ -1,4 +1,4 @@
-"""Exponential-family PCA of binary tables and of counts: glmpca beside ours, then many seeds and holes."""
+"""Exponential-family PCA of binary tables and of counts: glmpca beside ours, then many seeds and missing entries."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def compared(work: Workload, seed: int) -> list[list[str]]:
 
 
 def many(work: Workload, share: float) -> list[str]:
-    """Fit many tables, with holes or without.
+    """Fit many tables, with missing entries or without.
 
     The divergence is that of the hidden entries where there are any.
     """

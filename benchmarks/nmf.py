@@ -1,4 +1,4 @@
-"""Non-negative factorization of the digits: scikit-learn's NMF beside ours, then with holes, which NMF cannot take."""
+"""Non-negative factorization of the digits: scikit-learn's NMF beside ours, then with missing entries, which NMF cannot take."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def theirs(name: str, tol: float = 1e-4) -> NMF:
     return NMF(RANK, **solver, tol=tol, max_iter=5000, random_state=0)
 
 
-def without_holes(name: str, X: np.ndarray) -> list[str]:
+def without_missing(name: str, X: np.ndarray) -> list[str]:
     """Fit by both with their defaults, then ours again up to the objective at which scikit-learn stopped."""
     problem = Factored(Data.of(X, LOSSES[name]), NonNegative(), NonNegative(), rank=RANK, alpha=0.0)
     peer = theirs(name)
@@ -108,27 +108,27 @@ def _row(
     )
 
 
-def with_holes(table: str, name: str, X: np.ndarray) -> list[str]:
+def with_missing(table: str, name: str, X: np.ndarray) -> list[str]:
     """Hide a share of the entries; the root mean square error there of what each fills in."""
-    holes = np.random.default_rng(SEED).random(X.shape) < SHARE
-    means = np.broadcast_to(np.nanmean(np.where(holes, np.nan, X), axis=0), X.shape)
+    hidden = np.random.default_rng(SEED).random(X.shape) < SHARE
+    means = np.broadcast_to(np.nanmean(np.where(hidden, np.nan, X), axis=0), X.shape)
     peer = theirs(name)
 
     def by_peer() -> np.ndarray:
-        return np.asarray(peer.fit_transform(np.where(holes, means, X)) @ peer.components_)
+        return np.asarray(peer.fit_transform(np.where(hidden, means, X)) @ peer.components_)
 
     def by_us() -> np.ndarray:
-        model = ours(name).fit(np.where(holes, np.nan, X))
+        model = ours(name).fit(np.where(hidden, np.nan, X))
         return np.asarray(model.codes_ @ model.components_)
 
     filled = {
         "column means": (0.0, means),
-        "scikit-learn NMF of the table with column means at its holes": cpu(by_peer),
-        "ours, holes left out": cpu(by_us),
+        "scikit-learn NMF of the table with column means at its missing entries": cpu(by_peer),
+        "ours, missing entries left out": cpu(by_us),
     }
     rows = []
     for who, (seconds, Z) in filled.items():
-        error = np.sqrt(np.mean((Z - X)[holes] ** 2))
+        error = np.sqrt(np.mean((Z - X)[hidden] ** 2))
         rows.append(f"| {table} | {name} | {who} | {error:.3f} | {seconds:.2f} |")
     return rows
 
@@ -146,13 +146,13 @@ def main() -> str:
     with warnings.catch_warnings():
         # the fit that is stopped at an objective says that it was stopped
         warnings.simplefilter("ignore")
-        complete = [row for name in LOSSES for row in without_holes(name, X)]
+        complete = [row for name in LOSSES for row in without_missing(name, X)]
         tables = {"digits": X, "planted counts": planted(X.shape)}
         hidden = [
             row
             for table in tables
             for name in LOSSES
-            for row in with_holes(table, name, tables[table])
+            for row in with_missing(table, name, tables[table])
         ]
     lines = [
         "# Non-negative factorization of the digits",

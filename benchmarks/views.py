@@ -180,7 +180,7 @@ def main() -> str:
             "",
             f"## Random problems to 1e-6, at most {MOST} steps",
             "",
-            "Six losses, n <= 120, d <= 48, half of them with holes. Moderate: bounds in [.5, 2], "
+            "Six losses, n <= 120, d <= 48, half of them with missing entries. Moderate: bounds in [.5, 2], "
             "views scaled by",
             "10^[-.7, .7], alpha from .01 to .8 of the largest. Wide: [.1, 10], 10^[-2, 2], from "
             ".003. Gaps are those",

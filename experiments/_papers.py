@@ -141,7 +141,7 @@ def transductive(kernel: str | float, **weights: float) -> TransductiveRegressio
 
 
 COMMON_GRID = (
-    " Added: constant, the mean target or commonest class of the labeled rows, for scale."
+    " Added: constant, the mean target or most frequent class of the labeled rows, for scale."
     " Grids. Printed for all: no kernel, a linear one, Gaussian ones of width 0.01, 0.1, 1, 5, 10."
     " Cross-validation here has 3 folds."
 )
