@@ -157,10 +157,11 @@ def is_below(gram: Array, level: float, summands: int) -> bool:
     of_cholesky = m * (m + 9) * EPS
     of_sums = summands * EPS * float(np.trace(gram))
     lowered = level**2 * (1 - of_cholesky) - of_sums
-    shifted = -gram  # only its upper triangle is read
+    shifted = -gram
     shifted[np.diag_indices(m)] += lowered
     try:
-        scipy.linalg.cholesky(shifted, overwrite_a=True, check_finite=False)
+        # the upper triangle of the rows is the lower one of the columns, which are not copied
+        scipy.linalg.cholesky(shifted.T, lower=True, overwrite_a=True, check_finite=False)
     except scipy.linalg.LinAlgError:
         return False
     return True
