@@ -30,6 +30,9 @@ MAX_BLOCK_ROWS = 20_000
 TILE_ROWS = 250
 MIN_TILED_SIZE = 300
 MAX_TILED_SIZE = 4000
+# numbers of columns for which rows are multiplied as they are by a BLAS without these kernels
+MIN_COPIED_COLUMNS = 32
+MAX_COPIED_COLUMNS = 128
 # power of the rounding: a difference of that share of its terms keeps two thirds of the precision
 PRECISION_POWER = 1 / 3
 UNDERFLOW = 2.0**-60  # covers what underflows in float32
@@ -228,18 +231,19 @@ class AffineScores:
     def write(self, rows: Array, out: Array) -> None:
         """Write the scores of rows, less the origin already, over an array (k x rows).
 
-        Where the BLAS has kernels for small products, a product with rows as they are is up to
-        three times faster than one that transposes them; elsewhere it is slower by a tenth to a
-        third. Its scores must be transposed, which costs less where they are fewer than the entries
-        of the rows, and still less a few rows at a time.
+        BLAS copies one factor of a product into its own order. Where that is the rows as they are,
+        the scores must be transposed, which costs less where they are fewer than the entries of the
+        rows; where the BLAS has kernels for small products it copies nothing, and a few rows at a
+        time are still faster. Without these kernels, copies of long rows are as cheap transposed.
         """
         k, d = self.f.shape
         offsets = self.c[:, None]
-        if d <= k or not likes_small_products():
+        small_products = likes_small_products()
+        if d <= k or not (small_products or MIN_COPIED_COLUMNS <= d <= MAX_COPIED_COLUMNS):
             np.subtract(np.matmul(self.f, rows.T, out=out), offsets, out=out)
             return
         tiled = 0  # rows
-        if MIN_TILED_SIZE <= k * d <= MAX_TILED_SIZE:
+        if small_products and MIN_TILED_SIZE <= k * d <= MAX_TILED_SIZE:
             tiled = len(rows) - len(rows) % TILE_ROWS
             places = out[:, :tiled].reshape(k, -1, TILE_ROWS).transpose(1, 0, 2)  # a view
             products = rows[:tiled].reshape(-1, TILE_ROWS, d) @ self.across
