@@ -12,7 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from regfactor.core.params import Array, frozen
 from regfactor.series.arma.estimator import RegularizedARMA
 from regfactor.series.arma.model import forecast_variances
-from regfactor.series.bank import BankFit, BankState, MemberPaths, SeriesTable
+from regfactor.series.bank import BankState, MemberPaths, SeriesTable
+from regfactor.series.bank_average import BankAverage
 from regfactor.series.gap_filling import filled_gaps
 
 SHARE = 0.15  # a share that is learned from past forecasts did not do better
@@ -32,7 +33,7 @@ class ArmaBank:
     table: SeriesTable
     name: str = "regularized ARMA"
 
-    def fit(self) -> BankFit:
+    def fit(self) -> BankAverage:
         """Fit the model to all rows."""
         table = self.table
         values = table.values
@@ -48,15 +49,19 @@ class ArmaBank:
             # an iterative solver, whose last digits depend on the order in memory
             model.fit(np.ascontiguousarray(values), exog=inputs)
         state = ArmaState(model, table.trailing_gaps)
-        none = np.zeros((0, 1, table.origins.horizon, table.n_series))
-        sizes = np.diag(model.sigma_)[None, None]
-        return BankFit(
+        n_series = table.n_series
+        sizes = np.diag(model.sigma_)[None]
+        unknown = np.full((0, table.origins.horizon, n_series), np.nan)
+        return BankAverage(
             name=self.name,
             assumes="innovations that series share, and lags of all series",
-            log_prior=np.zeros(1),
-            log_evidence=np.zeros(sizes.shape),
+            log_evidence=np.full(n_series, np.nan),
+            weights=np.ones((1, n_series)),
             variances=sizes,
-            paths=none,
+            means=unknown,
+            spread=unknown,
+            innovations=sizes,
+            explosive=np.zeros(n_series, dtype=bool),
             state=state,
             share=SHARE,
         )

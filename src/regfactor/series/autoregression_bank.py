@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +20,14 @@ from regfactor.series.autoregression_design import (
     iterate,
     lagged,
 )
-from regfactor.series.bank import BankFit, BankState, MemberPaths, SeriesTable, Units
+from regfactor.series.bank import (
+    BankFit,
+    BankState,
+    MemberPaths,
+    SeriesTable,
+    Units,
+    parts_of_series,
+)
 from regfactor.series.gap_filling import filled_gaps
 from regfactor.series.ridge_evidence import RidgePosterior
 from regfactor.series.rolling_origins import MANY_SERIES
@@ -27,7 +36,7 @@ from regfactor.series.weights import temperature
 MAX_RESPONSE = 1e3
 MAX_SENSITIVITY = 1e6  # of a forecast to a coefficient, in units
 MAX_UNKNOWN = 100.0  # variance by coefficients, in that by innovations; beyond, a jump misleads
-MAX_ELEMENTS = 5_000_000  # of the matrices that are factorized at once
+MAX_ELEMENTS = 1_000_000  # of the matrices that are factorized at once
 
 
 @frozen
@@ -40,59 +49,55 @@ class Sums:
     n_rows: Array
 
     @staticmethod
-    def of(regressors: Array, outcomes: Array, weights: Array, origins: Array) -> Sums:
-        """Return the sums of regressors of shape (n_series, n_rows, n), cumulated over origins."""
-        stacked = np.concatenate([regressors, outcomes[:, :, None]], axis=2)
+    def of(regressors: Sequence[Array], outcomes: Array, weights: Array, origins: Array) -> Sums:
+        """Return the sums of arrays of shape (n_series, n_rows, n), cumulated over origins."""
+        n_series = len(outcomes)
+        n_regressors = sum(columns.shape[2] for columns in regressors)
+        products = np.zeros((len(origins), n_series, n_regressors + 1, n_regressors + 1))
+        stacked = np.concatenate([*regressors, outcomes[:, :, None]], axis=2)
         weighted = stacked * weights[:, :, None]
-        parts = []
-        counts = []
         known = 0
-        for origin in origins:
+        for k, origin in enumerate(origins):
             rows = slice(known, origin)
-            parts.append(weighted[:, rows].transpose(0, 2, 1) @ stacked[:, rows])
-            counts.append(weights[:, rows].sum(axis=1))
+            products[k] = weighted[:, rows].transpose(0, 2, 1) @ stacked[:, rows]
             known = origin
-        products = np.cumsum(parts, axis=0)
+        np.cumsum(products, axis=0, out=products)
         return Sums(
             products[..., :-1, :-1],
             products[..., :-1, -1],
             products[..., -1, -1],
-            np.cumsum(counts, axis=0),
+            np.cumsum(weights, axis=1)[:, origins - 1].T,
         )
 
-    def at(self, origin: int) -> Sums:
-        """Return the sums at one origin."""
-        one = slice(origin, origin + 1)
+    def part(self, origins: slice, series: slice) -> Sums:
+        """Return the sums at some origins, of some series."""
         return Sums(
-            self.gram[one],
-            self.cross[one],
-            self.squares[one],
-            self.n_rows[one],
+            self.gram[origins, series],
+            self.cross[origins, series],
+            self.squares[origins, series],
+            self.n_rows[origins, series],
         )
-
-    def first_columns(self, n: int) -> Sums:
-        """Return the sums of the first regressors alone."""
-        return replace(self, gram=self.gram[..., :n, :n], cross=self.cross[..., :n])
 
     def posterior(self, deviations: Array, prior_mean: Array | None) -> RidgePosterior:
         """Return the posterior, arrays starting with (n_origins, n_series, n_members).
 
-        Where the matrices of all origins would take much memory, each origin is solved alone.
+        Where the matrices would take much memory, halves of the series or origins are solved alone.
         """
-        n_origins, _, n_regressors = self.cross.shape
+        n_origins, n_series, n_regressors = self.cross.shape
         size = n_origins * deviations.shape[0] * deviations.shape[1] * n_regressors**2
-        if size > MAX_ELEMENTS and n_origins > 1:
-            parts = []
-            for k in range(n_origins):
+        if size > MAX_ELEMENTS and max(n_origins, n_series) > 1:
+            axis = 1 if n_series > 1 else 0
+            middle = self.cross.shape[axis] // 2
+            halves = []
+            for half in (slice(middle), slice(middle, None)):
+                origins = half if axis == 0 else slice(None)
+                series = half if axis == 1 else slice(None)
                 mean = None
                 if prior_mean is not None:
-                    mean = prior_mean[k : k + 1]
-                parts.append(self.at(k).posterior(deviations, mean))
-            return RidgePosterior(
-                np.concatenate([part.coefficients for part in parts]),
-                np.concatenate([part.squares for part in parts]),
-                np.concatenate([part.log_determinant for part in parts]),
-            )
+                    mean = prior_mean[origins, series]
+                part = self.part(origins, series)
+                halves.append(part.posterior(deviations[series], mean))
+            return RidgePosterior.joined(halves, axis)
         gram = self.gram[:, :, None]
         cross = self.cross[:, :, None]
         squares = self.squares[:, :, None]
@@ -109,6 +114,15 @@ class Sums:
 
 
 @frozen
+class BlockPrior:
+    """A design, its members, and the prior deviations of each, (n_series, n_members, n)."""
+
+    design: LagDesign
+    priors: Priors
+    deviations: Array
+
+
+@frozen
 class Block:
     """Members of one treatment of the season and one kind of prior, at all origins.
 
@@ -119,7 +133,7 @@ class Block:
     coefficients : array of shape (n_origins, n_series, n_members, n_regressors)
     log_evidence, variances : array of shape (n_origins, n_series, n_members)
     gram : array of shape (n_series, n_regressors, n_regressors)
-        Products of regressors over all rows.
+        Products of regressors over all rows; of no series where these are many.
     deviations : array of shape (n_series, n_members, n_regressors)
         Of the prior.
     """
@@ -132,11 +146,38 @@ class Block:
     gram: Array
     deviations: Array
 
-    @property
-    def polynomials(self) -> Array:
-        """Coefficients of lags 1, 2, ..., of shape (n_origins, n_series, n_members, n_lags)."""
-        own = self.coefficients[..., : self.design.n_own]
-        return np.asarray(self.design.own.base + own @ self.design.own.combinations)
+    @staticmethod
+    def of(
+        prior: BlockPrior,
+        data: RegressionData,
+        sums: Iterable[Sums],
+        prior_mean: Array | None,
+    ) -> Block:
+        """Return the members under their priors, around a mean or around zero."""
+        posteriors = []
+        rows = []
+        grams = []
+        for part, some in zip(parts_of_series(data.table.n_series), sums, strict=True):
+            mean = None
+            if prior_mean is not None:
+                mean = prior_mean[:, part]
+            posteriors.append(some.posterior(prior.deviations[part], mean))
+            rows.append(some.n_rows)
+            if data.table.n_series <= MANY_SERIES:
+                grams.append(some.gram[-1])
+        posterior = RidgePosterior.joined(posteriors, 1)
+        del posteriors
+        n_rows = np.concatenate(rows, axis=1)[:, :, None, None]
+        evidence = posterior.log_evidence(n_rows, data.log_scales[None, :, None, None])
+        return Block(
+            prior.design,
+            prior.priors,
+            posterior.coefficients[..., 0],
+            evidence[..., 0],
+            posterior.variances(n_rows)[..., 0],
+            np.concatenate(grams) if grams else np.zeros((0, 0, 0)),
+            prior.deviations,
+        )
 
     @property
     def with_others(self) -> bool:
@@ -157,45 +198,41 @@ class AutoregressionBank:
         units = table.units()
         values = units.standardized(table.values)
         filled = filled_gaps(values, table.season)
-        blocks = fitted_blocks(
-            table,
-            filled.means,
-            np.isnan(values),
-            np.log(units.scale),
-        )
-        own = [block for block in blocks if not block.with_others]
-        n_past = len(table.origins.rows) - 1
-        horizon = table.origins.horizon
         past = MemberForecasts(table, filled.means)
-        averages = np.zeros((n_past, horizon, table.n_series))
-        paths = {}
-        if n_past:
-            for block in own:
-                paths[id(block)] = past.paths(block, None)
-            averages = past.average(own, [paths[id(block)] for block in own])
-            for block in blocks:
-                if block.with_others:
-                    paths[id(block)] = past.paths(block, averages)
-        log_prior = np.concatenate([block.priors.log_prior for block in blocks])
-        if n_past:
-            members = [paths[id(block)] for block in blocks]
-            joined = np.concatenate(members, axis=1)
-        else:
-            joined = np.zeros((0, len(log_prior), horizon, table.n_series))
-
-        def by_member(name: str) -> Array:
-            parts = [getattr(block, name) for block in blocks]
-            return np.concatenate(parts, axis=2).transpose(0, 2, 1)
-
-        state = AutoregressionState.of(blocks, table, filled.means, units)
+        averages = np.zeros((len(table.origins.rows) - 1, table.origins.horizon, table.n_series))
+        models: list[LagModel] = []
+        paths: list[Array] = []
+        log_evidence: list[Array] = []
+        variances: list[Array] = []
+        log_prior: list[Array] = []
+        log_scales = np.log(units.scale)
+        for block in fitted_blocks(table, filled.means, np.isnan(values), log_scales):
+            others = None
+            if block.with_others:
+                if not models[-1].with_others:
+                    averages = past.average(paths, log_evidence, log_prior)
+                others = averages
+            models.append(LagModel.of(block))
+            paths.append(past.paths(block, others))
+            log_evidence.append(block.log_evidence.transpose(0, 2, 1))
+            variances.append(block.variances.transpose(0, 2, 1))
+            log_prior.append(block.priors.log_prior)
+            del block  # with its coefficients at all origins, before the next one is made
+        n_members = sum(path.shape[1] for path in paths)
+        joined = np.empty((len(averages), n_members, *averages.shape[1:]))
+        while paths:  # each block is given free as soon as it is copied
+            path = paths.pop()
+            last = n_members
+            n_members -= path.shape[1]
+            joined[:, n_members:last] = units.restored(path)
         return BankFit(
             name=self.name,
             assumes="changes that follow earlier changes and the distance from a level",
-            log_prior=log_prior - np.log(len(blocks)),
-            log_evidence=by_member("log_evidence"),
-            variances=np.square(units.scale) * by_member("variances"),
-            paths=units.restored(joined),
-            state=state,
+            log_prior=np.concatenate(log_prior) - np.log(len(models)),
+            log_evidence=np.concatenate(log_evidence, axis=1),
+            variances=np.square(units.scale) * np.concatenate(variances, axis=1),
+            paths=joined,
+            state=AutoregressionState.of(models, table, filled.means, units),
         )
 
 
@@ -208,12 +245,11 @@ def season_kinds(season: int) -> tuple[str, ...]:
 
 def fitted_blocks(
     table: SeriesTable, values: Array, missing: Array, log_scales: Array
-) -> list[Block]:
-    """Return all blocks of members, fitted at all origins."""
+) -> Iterator[Block]:
+    """Yield all blocks of members, fitted at all origins, those that see other series last."""
     season = table.season
     first = table.origins.first
     n_series = table.n_series
-    n_rows = len(values)
     n_lags = min(MAX_LAGS, max(1, first // 4))
     if season > 3:
         n_lags = min(n_lags, season - 2)
@@ -225,56 +261,62 @@ def fitted_blocks(
         changes = np.diff(values[:first], axis=0)
         if len(changes):
             changes = changes - changes.mean(axis=0)
-        _, _, Vt = np.linalg.svd(changes, full_matrices=True)
+        few = len(changes) < MAX_OTHERS
+        _, _, Vt = np.linalg.svd(changes, full_matrices=few)
         loadings = Vt[:MAX_OTHERS].T
     usable = ~missing
     usable[1:] &= ~missing[:-1]
     usable[: season + 1] = False
     weights = usable.T.astype(float)
-    blocks = []
-    for kind in season_kinds(season):
+    data = RegressionData(table, values, weights, log_scales)
+    passes = [False] if n_series == 1 else [False, True]
+    for with_others, kind in itertools.product(passes, season_kinds(season)):
         own = OwnLags.of(kind, season, n_lags)
         design = LagDesign(kind, season, own, first, loadings, single)
-        lags = lagged(values, len(own.base), season)
-        own_regressors = lags @ own.combinations.T
-        outcomes = values.T - lags @ own.base
-        inputs = design.inputs(np.arange(n_rows), table.inputs)
-        of_all = np.broadcast_to(inputs, (n_series, *inputs.shape))
-        columns = [own_regressors, of_all]
+        priors = Priors.of(with_others)
+        deviations = design.deviations(priors, table.inputs.shape[1], n_series)
+        prior = BlockPrior(design, priors, deviations)
+        if with_others:
+            yield Block.of(prior, data, data.sums_with_others(design), None)
+            continue
+        sums = list(data.sums(design))
+        block = Block.of(prior, data, sums, None)
+        yield block
         if n_series > 1:
-            lags_of_others = lagged(values, design.lags_of_others, season)
-            others = design.of_others(lags_of_others)
-            columns.append(np.broadcast_to(others, (n_series, *others.shape)))
-        regressors = np.concatenate(columns, axis=2)
-        sums = Sums.of(regressors, outcomes, weights, table.origins.rows)
-        alone = sums.first_columns(design.n_own + inputs.shape[1])
-        kinds = [(Priors.of(with_others=False), alone, False)]
-        if n_series > 1:
-            kinds.append((Priors.of(with_others=False), alone, True))
-            kinds.append((Priors.of(with_others=True), sums, False))
-        of_each: Array | None = None  # coefficients of the first block, each series alone
-        for priors, part, pooled in kinds:
-            deviations = design.deviations(priors, table.inputs.shape[1], n_series)
-            prior_mean = None
-            if pooled and of_each is not None:
-                prior_mean = mean_of_others(of_each, design.n_own)
-            posterior = part.posterior(deviations, prior_mean)
-            if of_each is None:
-                of_each = posterior.coefficients[..., 0]
-            rows = part.n_rows[:, :, None, None]
-            evidence = posterior.log_evidence(rows, log_scales[None, :, None, None])
-            blocks.append(
-                Block(
-                    design,
-                    priors,
-                    posterior.coefficients[..., 0],
-                    evidence[..., 0],
-                    posterior.variances(rows)[..., 0],
-                    part.gram[-1],
-                    deviations,
-                )
-            )
-    return blocks
+            prior_mean = mean_of_others(block.coefficients, design.n_own)
+            yield Block.of(prior, data, sums, prior_mean)
+
+
+@frozen
+class RegressionData:
+    """Series in units without gaps, weights of series and rows, and logs of the units."""
+
+    table: SeriesTable
+    values: Array
+    weights: Array
+    log_scales: Array
+
+    def sums(self, design: LagDesign) -> Iterator[Sums]:
+        """Yield the sums of regressors without other series, for each part of the series."""
+        for part in parts_of_series(self.table.n_series):
+            yield self._sums(design, part, [])
+
+    def sums_with_others(self, design: LagDesign) -> Iterator[Sums]:
+        """Yield the same with the regressors that are made of all series."""
+        lags = lagged(self.values, design.lags_of_others, design.season)
+        others = design.of_others(lags)
+        for part in parts_of_series(self.table.n_series):
+            yield self._sums(design, part, [others])
+
+    def _sums(self, design: LagDesign, part: slice, shared: list[Array]) -> Sums:
+        values = self.values[:, part]
+        lags = lagged(values, len(design.own.base), design.season)
+        inputs = design.inputs(np.arange(len(values)), self.table.inputs)
+        columns = [lags @ design.own.combinations.T]
+        for same in (inputs, *shared):
+            columns.append(np.broadcast_to(same, (values.shape[1], *same.shape)))
+        outcomes = values.T - lags @ design.own.base
+        return Sums.of(columns, outcomes, self.weights[part], self.table.origins.rows)
 
 
 def mean_of_others(coefficients: Array, n_own: int) -> Array:
@@ -302,20 +344,27 @@ class MemberForecasts:
         design = block.design
         origins = table.origins.rows[:-1]
         horizon = table.origins.horizon
+        if len(origins) == 0:
+            return np.zeros((0, len(block.priors), horizon, table.n_series))
         rows = origins[:, None] + np.arange(horizon)
         given = table.inputs[np.minimum(rows, len(self.values) - 1)]
         regressors = design.inputs(rows, given)
         if others is not None:
             of_others = self._of_others(design, others)
             regressors = np.concatenate([regressors, of_others], axis=2)
-        coefficients = block.coefficients[:-1, :, :, design.n_own :]
-        inputs = np.einsum("ohk,osmk->osmh", regressors, coefficients)
         n_lags = len(design.own.base)
         extended = np.concatenate([self.values, self.values[-1:]])
         lags = lagged(extended, n_lags, design.season)
         past = lags[:, origins].transpose(1, 0, 2)[:, :, None]
-        paths = iterate(block.polynomials[:-1], inputs, past)
-        return np.asarray(paths.transpose(0, 2, 3, 1))
+        found = np.empty((len(origins), len(block.priors), horizon, table.n_series))
+        for part in parts_of_series(table.n_series):
+            coefficients = block.coefficients[:-1, part]
+            given_inputs = coefficients[..., design.n_own :]
+            inputs = np.einsum("ohk,osmk->osmh", regressors, given_inputs)
+            polynomials = design.own.polynomials(coefficients)
+            paths = iterate(polynomials, inputs, past[:, part])
+            found[..., part] = paths.transpose(0, 2, 3, 1)
+        return found
 
     def _of_others(self, design: LagDesign, averages: Array) -> Array:
         """Return the regressors made of the expected paths of all series."""
@@ -327,16 +376,21 @@ class MemberForecasts:
             found.append(design.of_others(lags[:, origin:]))
         return np.array(found)
 
-    def average(self, blocks: list[Block], paths: list[Array]) -> Array:
-        """Return the average paths, of shape (n_origins - 1, horizon, n_series)."""
-        scores = np.concatenate(
-            [block.log_evidence[:-1] for block in blocks],
-            axis=2,
-        )
-        priors = np.concatenate([block.priors.log_prior for block in blocks])
+    def average(
+        self, paths: list[Array], log_evidence: list[Array], log_prior: list[Array]
+    ) -> Array:
+        """Return the average paths of blocks, of shape (n_origins - 1, horizon, n_series)."""
+        scores = np.concatenate(log_evidence, axis=1)[:-1]
+        priors = np.concatenate(log_prior)[:, None]
         warmth = temperature(self.table.origins.rows[:-1])[:, None, None]
-        weights = softmax(warmth * scores + priors, axis=2)
-        return np.einsum("omhs,osm->ohs", np.concatenate(paths, axis=1), weights)
+        weights = softmax(warmth * scores + priors, axis=1)
+        average = np.zeros((len(scores), self.table.origins.horizon, self.table.n_series))
+        first = 0
+        for path in paths:
+            own = weights[:, first : first + path.shape[1]]
+            average += np.einsum("omhs,oms->ohs", path, own)
+            first += path.shape[1]
+        return average
 
 
 @frozen
@@ -349,6 +403,24 @@ class LagModel:
     with_others: bool
     gram: Array  # of regressors, (n_series, n_regressors, n_regressors)
     deviations: Array  # of the prior, (n_series, n_members, n_regressors)
+    log_prior: Array  # (n_members,)
+    log_evidence: Array  # (n_series, n_members)
+    variances: Array  # of innovations, of the same shape
+
+    @staticmethod
+    def of(block: Block) -> LagModel:
+        """Return the members of a block, without what was found at earlier origins."""
+        return LagModel(
+            block.design,
+            block.design.own.polynomials(block.coefficients[-1]),
+            block.coefficients[-1, :, :, block.design.n_own :].copy(),
+            block.with_others,
+            block.gram,
+            block.deviations,
+            block.priors.log_prior,
+            block.log_evidence[-1].copy(),
+            block.variances[-1].copy(),
+        )
 
     def coefficient_growth(self, path: Array, past: Array, regressors: Array) -> Array:
         """Return error variances by estimated coefficients, (n_series, n_members, horizon).
@@ -395,29 +467,17 @@ class AutoregressionState(BankState):
 
     @staticmethod
     def of(
-        blocks: list[Block],
+        models: list[LagModel],
         table: SeriesTable,
         values: Array,
         units: Units,
     ) -> AutoregressionState:
         """Return the state at the last origin."""
-        models = []
-        for block in blocks:
-            models.append(
-                LagModel(
-                    block.design,
-                    block.polynomials[-1],
-                    block.coefficients[-1, :, :, block.design.n_own :],
-                    block.with_others,
-                    block.gram,
-                    block.deviations,
-                )
-            )
-        own = [block for block in blocks if not block.with_others]
-        scores = np.concatenate([block.log_evidence[-1] for block in own], axis=1)
-        priors = np.concatenate([block.priors.log_prior for block in own])
+        own = [model for model in models if not model.with_others]
+        scores = np.concatenate([model.log_evidence for model in own], axis=1)
+        priors = np.concatenate([model.log_prior for model in own])
         warmth = temperature(table.origins.rows[-1:])[0]
-        variances = np.concatenate([block.variances[-1] for block in blocks], axis=1)
+        variances = np.concatenate([model.variances for model in models], axis=1)
         n_kept = 3 * table.season + MAX_LAGS + N_FROM_OTHERS + 2
         kept = lagged(np.concatenate([values, values[-1:]]), n_kept, table.season)[:, -1, ::-1].T
         return AutoregressionState(

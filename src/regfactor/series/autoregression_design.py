@@ -75,6 +75,12 @@ class OwnLags:
             base[season - 1] += 1
         return OwnLags(combinations, base, np.array(shares))
 
+    def polynomials(self, coefficients: Array) -> Array:
+        """Return coefficients of lags 1, 2, ..., for those of regressors, the own ones first."""
+        return np.asarray(
+            self.base + coefficients[..., : len(self.combinations)] @ self.combinations
+        )
+
 
 def seasonal_difference(combinations: Array, season: int) -> Array:
     """Return combinations of lags of y that are those of lags of y_t - y_{t-s}."""
@@ -167,7 +173,7 @@ class LagDesign:
         columns = [np.ones((len(flat), 1)), (flat / self.n_first - 0.5)[:, None]]
         if self.kind == "waves":
             columns.append(season_waves(self.season, flat))
-        columns.append(given.reshape(len(flat), -1))
+        columns.append(given.reshape(len(flat), given.shape[-1]))
         joined = np.concatenate(columns, axis=1)
         return joined.reshape(*rows.shape, joined.shape[1])
 
@@ -207,12 +213,14 @@ class LagDesign:
             factors = np.tile(scales, (1, self.loadings.shape[1]))
             columns.append(priors.others[:, None] * factors)
         deviations = np.concatenate(columns, axis=1)
-        found = np.tile(deviations, (n_series, 1, 1))
-        if priors.others.any() and self.single:
-            first = found.shape[2] - N_FROM_OTHERS * n_series
-            for series in range(n_series):
-                start = first + N_FROM_OTHERS * series
-                found[series, :, start : start + N_FROM_OTHERS] = 0
+        of_all = np.broadcast_to(deviations, (n_series, *deviations.shape))
+        if not (priors.others.any() and self.single):
+            return of_all
+        found = of_all.copy()
+        first = found.shape[2] - N_FROM_OTHERS * n_series
+        for series in range(n_series):
+            start = first + N_FROM_OTHERS * series
+            found[series, :, start : start + N_FROM_OTHERS] = 0
         return found
 
 

@@ -13,7 +13,14 @@ from regfactor.series.rolling_origins import RollingOrigins
 N_WAVES = 12  # of a season that is too long for a value of its own at each phase
 SMOOTH_SEASON = 24  # from which on a season is composed of waves, short ones small by their prior
 LONG_SEASON = 24
+SERIES_AT_ONCE = 64  # whose members are held in memory
 SMALLEST_UNIT = 1e-150  # of a series of zeros
+
+
+def parts_of_series(n_series: int) -> list[slice]:
+    """Return parts of the series, so few that what is found of members fits in memory."""
+    starts = range(0, n_series, SERIES_AT_ONCE)
+    return [slice(first, min(first + SERIES_AT_ONCE, n_series)) for first in starts]
 
 
 @frozen
@@ -56,6 +63,13 @@ class SeriesTable:
         """Numbers of missing rows at the end of each series."""
         observed = ~np.isnan(self.values)
         return np.asarray(np.argmax(observed[::-1], axis=0))
+
+    def of_series(self, series: slice) -> SeriesTable:
+        """Return the table of some series."""
+        given = self.given
+        if given is not None:
+            given = given[:, series]
+        return SeriesTable(self.values[:, series], self.inputs, self.season, self.origins, given)
 
     def units(self) -> Units:
         """Return the units of the series, from the rows before the first origin."""
@@ -193,9 +207,6 @@ class BankFit:
         Forecasts from all origins but the last.
     state : BankState
         At the last origin.
-    share : float, optional
-        In the average of banks; by default it is found from the errors of past forecasts, which a
-        bank with a given share need not make.
     """
 
     name: str
@@ -205,4 +216,15 @@ class BankFit:
     variances: Array
     paths: Array
     state: Any
-    share: float | None = None
+
+    def of_series(self, series: slice) -> BankFit:
+        """Return the members of some series; the state stays that of all."""
+        return BankFit(
+            self.name,
+            self.assumes,
+            self.log_prior,
+            self.log_evidence[..., series],
+            self.variances[..., series],
+            self.paths[..., series],
+            self.state,
+        )

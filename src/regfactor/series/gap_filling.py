@@ -166,13 +166,13 @@ def fit_cells(
     wide = np.full((len(group.gains), len(cells)), VALUE_DEVIATION)
     deviations = np.concatenate([group.deviations(0), wide], axis=1)
     smoother = group.start(n_unknowns + 1)
-    sums = ErrorSums.zeros(len(group.gains), n_unknowns + 1)
+    sums = ErrorSums.zeros(len(group.gains), n_unknowns, 1)
     for first in range(0, len(column), MAX_BUFFERED_ROWS):
         last = min(first + MAX_BUFFERED_ROWS, len(column))
         sums = sums.after(smoother, columns, usable, range(first, last))
-    posterior = sums.posterior(n_unknowns, deviations)
+    posterior = sums.posterior(deviations)
     n_rows = int((~np.isnan(column)).sum())
-    roots = posterior_roots(sums.gram(n_unknowns), deviations)
+    roots = posterior_roots(sums.gram(), deviations)
     spread = np.square(roots[:, n_free:]).sum(axis=2)
     return CellFit(
         _log_evidence(posterior, sums, n_rows),

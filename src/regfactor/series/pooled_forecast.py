@@ -13,15 +13,14 @@ from regfactor.core.params import Array, frozen
 from regfactor.problems.pool import Pool
 from regfactor.series.arma_bank import ArmaBank, has_arma
 from regfactor.series.autoregression_bank import AutoregressionBank
-from regfactor.series.bank import BankFit, SeriesTable, mean_change
+from regfactor.series.bank import SeriesTable, mean_change
+from regfactor.series.bank_average import AveragedBank, BankAverage
 from regfactor.series.rolling_origins import RollingOrigins
 from regfactor.series.smoothing_bank import SmoothingBank
 from regfactor.series.volatility import local_variances
 from regfactor.series.weights import (
     PastErrors,
     bank_shares,
-    is_explosive,
-    member_weights,
     without,
 )
 
@@ -31,7 +30,7 @@ MAX_FACTOR = 2.0
 
 
 @frozen
-class ForecastPool(Pool[BankFit]):
+class ForecastPool(Pool[BankAverage]):
     """- log evidence of banks of forecasting models of the same series."""
 
     table: SeriesTable
@@ -39,19 +38,18 @@ class ForecastPool(Pool[BankFit]):
     @staticmethod
     def of(table: SeriesTable) -> ForecastPool:
         """Return the pool of all banks."""
-        banks: list[Any] = [SmoothingBank(table), AutoregressionBank(table)]
+        banks: list[Any] = [
+            AveragedBank.by_series(SmoothingBank, table),
+            AveragedBank.of(AutoregressionBank(table)),
+        ]
         if has_arma(table):
             banks.append(ArmaBank(table))
         return ForecastPool(banks, table)
 
-    def loss(self, fitted: Sequence[BankFit]) -> float:
+    def loss(self, fitted: Sequence[BankAverage]) -> float:
         """Return minus the log evidence of the members of all fitted banks, summed over series."""
-        scores = []
-        for fit in fitted:
-            if fit.share is None:
-                scores.append(fit.log_evidence[-1] + fit.log_prior[:, None])
-        evidence = logsumexp(np.concatenate(scores), axis=0)
-        return -float(evidence.sum())
+        scores = [fit.log_evidence for fit in fitted if fit.share is None]
+        return -float(logsumexp(scores, axis=0).sum())
 
 
 @frozen
@@ -63,6 +61,13 @@ class WeightedBank:
     state: Any
     weights: Array
     variances: Array  # of innovations, of the same shape
+
+    @staticmethod
+    def of(average: BankAverage) -> WeightedBank:
+        """Return what forecasts need of the average of a bank."""
+        return WeightedBank(
+            average.name, average.assumes, average.state, average.weights, average.variances
+        )
 
     def forecast(self, horizon: int, inputs: Array) -> tuple[Array, Array]:
         """Return means and variances of shape (horizon, n_series)."""
@@ -99,31 +104,19 @@ class PooledForecast:
     trailing_gaps: Array
 
     @staticmethod
-    def of(fits: Sequence[BankFit], table: SeriesTable) -> PooledForecast:
+    def of(fits: Sequence[BankAverage], table: SeriesTable) -> PooledForecast:
         """Return the average of fitted banks, first without those whose shares are given."""
         partners = [fit for fit in fits if fit.share is not None]
         if partners:
             judged = [fit for fit in fits if fit.share is None]
             return PooledForecast.of(judged, table).joined(partners)
         origins = table.origins
-        units = mean_change(table.values)
         truth = origins.following(table.judged)
-        excluded = []
-        weights = []
-        banks = []
-        means = []
-        for fit in fits:
-            explosive = is_explosive(fit)
-            own = without(explosive, member_weights(fit, truth, origins, units))
-            bank = WeightedBank(fit.name, fit.assumes, fit.state, own[-1], fit.variances[-1])
-            excluded.append(explosive.all(axis=0))
-            weights.append(own)
-            banks.append(bank)
-            means.append(np.einsum("omhs,oms->ohs", fit.paths, own[:-1]))
+        banks = [WeightedBank.of(fit) for fit in fits]
         n_past = len(origins.rows) - 1
-        paths = np.stack(means, axis=1)
-        shares = bank_shares(paths, truth, origins, units)
-        shares = without(np.stack(excluded), shares)
+        paths = np.stack([fit.means for fit in fits], axis=1)
+        shares = bank_shares(paths, truth, origins, mean_change(table.values))
+        shares = without(np.stack([fit.explosive for fit in fits]), shares)
         n_series = table.n_series
         pooled = PooledForecast(
             banks,
@@ -137,20 +130,11 @@ class PooledForecast:
             return pooled
         mean = np.einsum("obhs,obs->ohs", paths, shares[:-1])
         variance = np.zeros(mean.shape)
-        recent = table.inputs[-origins.horizon :]
-        # coefficients were less certain at earlier origins, in inverse proportion to the rows
-        fewer = (origins.n_rows / origins.rows[:-1])[:, None, None, None]
-        for b, (fit, own) in enumerate(zip(fits, weights, strict=True)):
-            responses = fit.state.responses(origins.horizon)
-            growth = np.cumsum(np.square(responses), axis=1)
-            unknown = fit.state.coefficient_growth(origins.horizon, recent)
-            spread = np.square(fit.paths - paths[:, b, None])
-            spread += fit.variances[:-1, :, None] * (growth + fewer * unknown)
-            within = np.einsum("omhs,oms->ohs", spread, own[:-1])
+        for b, fit in enumerate(fits):
             between = np.square(paths[:, b] - mean)
-            variance += shares[:-1, b, None] * (within + between)
+            variance += shares[:-1, b, None] * (fit.spread + between)
         residuals = truth[:-1] - mean
-        sums, rows = squared_errors(fits, weights, shares[-1], table)
+        sums, rows = squared_errors(fits, shares[-1], table)
         local = local_variances(sums, rows)
         variance *= local[:-1, None]
         factor = calibration_factor(residuals, variance, origins)
@@ -161,14 +145,13 @@ class PooledForecast:
             correlation=residual_correlation(residuals[1:, 0], variance[1:, 0]),
         )
 
-    def joined(self, partners: Sequence[BankFit]) -> PooledForecast:
+    def joined(self, partners: Sequence[BankAverage]) -> PooledForecast:
         """Return the average with banks whose shares are given; they have no past errors."""
         banks = list(self.banks)
         shares = self.shares
         n_series = shares.shape[1]
         for fit in partners:
-            weights = np.ones((1, n_series))
-            banks.append(WeightedBank(fit.name, fit.assumes, fit.state, weights, fit.variances[-1]))
+            banks.append(WeightedBank.of(fit))
             share = np.full((1, n_series), fit.share)
             shares = np.concatenate([(1 - share) * shares, share])
         unknown = np.full((len(partners), n_series), np.nan)
@@ -236,15 +219,14 @@ class PooledForecast:
 
 
 def squared_errors(
-    fits: Sequence[BankFit], weights: Sequence[Array], shares: Array, table: SeriesTable
+    fits: Sequence[BankAverage], shares: Array, table: SeriesTable
 ) -> tuple[Array, Array]:
     """Return sums of squared innovations between origins, and numbers of rows, of each series."""
     observed = np.cumsum(~np.isnan(table.values), axis=0)
     rows = observed[table.origins.rows - 1]
     sums = np.zeros(rows.shape)
-    for fit, own, share in zip(fits, weights, shares, strict=True):
-        variances = np.einsum("oms,ms->os", fit.variances, own[-1])
-        sums += share * variances * rows
+    for fit, share in zip(fits, shares, strict=True):
+        sums += share * fit.innovations * rows
     since = np.diff(sums, axis=0, prepend=0)
     rows_since = np.diff(rows, axis=0, prepend=0)
     return np.maximum(since, 0), rows_since

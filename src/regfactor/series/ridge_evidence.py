@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from regfactor.core.params import Array, frozen
@@ -36,12 +38,24 @@ class RidgePosterior:
         right = deviations[..., None] * cross
         roots = np.linalg.cholesky(scaled)
         log_determinant = 2 * np.log(roots[..., diagonal, diagonal]).sum(axis=-1)
-        solved = np.linalg.solve(scaled, right)
+        shape = (*np.broadcast_shapes(scaled.shape[:-2], right.shape[:-2]), *right.shape[-2:])
+        solved = solved_by_roots(roots, np.broadcast_to(right, shape))
         left = squares - np.einsum("...ij,...ij->...j", right, solved)
         return RidgePosterior(
             deviations[..., None] * solved,
             np.maximum(left, 0),
             log_determinant,
+        )
+
+    @staticmethod
+    def joined(parts: Sequence[RidgePosterior], axis: int) -> RidgePosterior:
+        """Return the posteriors of several arrays of problems as one."""
+        if len(parts) == 1:
+            return parts[0]
+        return RidgePosterior(
+            np.concatenate([part.coefficients for part in parts], axis=axis),
+            np.concatenate([part.squares for part in parts], axis=axis),
+            np.concatenate([part.log_determinant for part in parts], axis=axis),
         )
 
     def log_evidence(self, n_rows: Array | int, log_scales: Array) -> Array:
@@ -56,6 +70,28 @@ class RidgePosterior:
     def variances(self, n_rows: Array | int) -> Array:
         """Return the variances of innovations."""
         return (self.squares + PRIOR_WEIGHT) / (n_rows + PRIOR_WEIGHT)
+
+
+def solved_by_roots(roots: Array, right: Array) -> Array:
+    """Return X with L L' X = B for many lower triangular L, one row of all systems at a time.
+
+    Parameters
+    ----------
+    roots : array that broadcasts to shape (..., n, n)
+    right : array of shape (..., n, n_outcomes)
+    """
+    found = right.copy()
+    n = roots.shape[-1]
+    for row in range(n):
+        if row:
+            before = roots[..., row, :row]
+            found[..., row, :] -= np.einsum("...i,...ij->...j", before, found[..., :row, :])
+        found[..., row, :] /= roots[..., row, row, None]
+    for row in range(n - 1, -1, -1):
+        found[..., row, :] /= roots[..., row, row, None]
+        if row:
+            found[..., :row, :] -= roots[..., row, :row, None] * found[..., row, None, :]
+    return found
 
 
 def posterior_roots(gram: Array, deviations: Array) -> Array:

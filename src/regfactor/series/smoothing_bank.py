@@ -193,18 +193,18 @@ def fit_group(group: SmoothingGroup, table: SeriesTable, units: Units) -> Smooth
     horizon = table.origins.horizon
     log_scales = np.log(units.scale)
     smoother = group.start(columns.shape[1])
-    sums = ErrorSums.zeros(len(group.gains), columns.shape[1])
+    sums = ErrorSums.zeros(len(group.gains), n_coefficients, table.n_series)
     evidences = []
     variances = []
     paths = []
     known = 0
-    posterior = sums.posterior(n_coefficients, deviations)
+    posterior = sums.posterior(deviations)
     for origin in table.origins.rows:
         for first in range(known, origin, MAX_BUFFERED_ROWS):
             last = min(first + MAX_BUFFERED_ROWS, origin)
             sums = sums.after(smoother, columns, observed, range(max(first, start), last))
         known = origin
-        posterior = sums.posterior(n_coefficients, deviations)
+        posterior = sums.posterior(deviations)
         evidence = posterior.log_evidence(sums.n_rows, log_scales)
         evidences.append(evidence - sums.log_volume[:, None] / 2)
         variances.append(posterior.variances(sums.n_rows))
@@ -217,7 +217,7 @@ def fit_group(group: SmoothingGroup, table: SeriesTable, units: Units) -> Smooth
             paths.append(means)
     n_series = table.n_series
     shape = (0, len(group.gains), horizon, n_series)
-    roots = posterior_roots(sums.gram(n_coefficients), deviations)
+    roots = posterior_roots(sums.gram(), deviations)
     return SmoothingFit(
         np.array(evidences),
         np.array(variances),
@@ -276,16 +276,38 @@ def final_state(
 
 @frozen
 class ErrorSums:
-    """Products of the errors of all columns, summed over the rows that were observed."""
+    """Sums over the observed rows of products of errors, by unit coefficients and by the data.
 
-    products: Array  # (n_members, n_columns, n_columns)
+    Attributes
+    ----------
+    products : array of shape (n_members, n_coefficients, n_coefficients + n_series)
+        Of errors by unit coefficients with themselves and with those of the data.
+    squares : array of shape (n_members, n_series)
+        Of errors of the data.
+    n_rows : int
+    log_volume : array of shape (n_members,)
+        Sum of the logs of error variances after gaps.
+    """
+
+    products: Array
+    squares: Array
     n_rows: int
-    log_volume: Array  # sum of the logs of error variances after gaps, (n_members,)
+    log_volume: Array
 
     @staticmethod
-    def zeros(n_members: int, n_columns: int) -> ErrorSums:
+    def zeros(n_members: int, n_coefficients: int, n_series: int) -> ErrorSums:
         """Return sums over no rows."""
-        return ErrorSums(np.zeros((n_members, n_columns, n_columns)), 0, np.zeros(n_members))
+        return ErrorSums(
+            np.zeros((n_members, n_coefficients, n_coefficients + n_series)),
+            np.zeros((n_members, n_series)),
+            0,
+            np.zeros(n_members),
+        )
+
+    @property
+    def n_coefficients(self) -> int:
+        """Number of unit coefficients."""
+        return int(self.products.shape[1])
 
     def after(
         self,
@@ -313,32 +335,37 @@ class ErrorSums:
             return self
         smoother.keep_finite()
         stacked = np.array(errors).transpose(1, 0, 2)
-        products = self.products + stacked.transpose(0, 2, 1) @ stacked
-        return ErrorSums(products, self.n_rows + len(errors), log_volume)
+        of_coefficients = stacked[:, :, : self.n_coefficients]
+        of_data = stacked[:, :, self.n_coefficients :]
+        return ErrorSums(
+            self.products + of_coefficients.transpose(0, 2, 1) @ stacked,
+            self.squares + np.einsum("mts,mts->ms", of_data, of_data),
+            self.n_rows + len(errors),
+            log_volume,
+        )
 
-    def unstable(self, n_coefficients: int) -> Array:
+    def unstable(self) -> Array:
         """Return which members have errors that grow without bound."""
         diagonal = np.diagonal(self.products, axis1=1, axis2=2)
-        largest = diagonal[:, :n_coefficients].max(axis=1)
-        return np.asarray(largest > MAX_MEAN_SQUARE * max(self.n_rows, 1))
+        return np.asarray(diagonal.max(axis=1) > MAX_MEAN_SQUARE * max(self.n_rows, 1))
 
-    def gram(self, n_coefficients: int) -> Array:
+    def gram(self) -> Array:
         """Return the products of errors by unit coefficients; zero for unstable members."""
-        gram = self.products[:, :n_coefficients, :n_coefficients]
-        unstable = self.unstable(n_coefficients)
+        gram = self.products[:, :, : self.n_coefficients]
+        unstable = self.unstable()
         if unstable.any():
             gram = np.where(unstable[:, None, None], 0, gram)
         return gram
 
-    def posterior(self, n_coefficients: int, deviations: Array) -> RidgePosterior:
+    def posterior(self, deviations: Array) -> RidgePosterior:
         """Return the coefficients z of min over z of |e0 + E z|^2 + |z / deviations|^2."""
-        cross = -self.products[:, :n_coefficients, n_coefficients:]
-        squares = np.diagonal(self.products, axis1=1, axis2=2)[:, n_coefficients:]
-        unstable = self.unstable(n_coefficients)
+        cross = -self.products[:, :, self.n_coefficients :]
+        squares = self.squares
+        unstable = self.unstable()
         if unstable.any():
             cross = np.where(unstable[:, None, None], 0, cross)
             squares = np.where(unstable[:, None], UNSTABLE, squares)
-        return RidgePosterior.of(self.gram(n_coefficients), cross, squares, deviations)
+        return RidgePosterior.of(self.gram(), cross, squares, deviations)
 
 
 @frozen

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import softmax
 
 from regfactor.core.params import Array
-from regfactor.series.bank import BankFit
+from regfactor.series.bank import BankFit, BankState
 from regfactor.series.rolling_origins import RollingOrigins
 
 ERROR_SHARE = 0.15  # of the log likelihood of errors from past origins in a member's weight
@@ -83,14 +83,15 @@ def member_weights(fit: BankFit, truth: Array, origins: RollingOrigins, units: A
     return np.asarray(softmax(scores, axis=1))
 
 
-def is_explosive(fit: BankFit) -> Array:
+def explosive_members(state: BankState) -> Array:
     """Return which members have forecasts that explode, of shape (n_members, n_series).
 
     The effect of an innovation on a series with a slope of its own is linear in the steps.
     """
-    responses = np.abs(fit.state.responses(RESPONSE_STEPS))
+    responses = state.responses(RESPONSE_STEPS)
     largest = MAX_GROWTH * np.arange(1, RESPONSE_STEPS + 1)
-    return np.asarray(np.any(responses > largest[:, None], axis=1))
+    bounds = largest[:, None]
+    return np.asarray(np.any((responses > bounds) | (responses < -bounds), axis=1))
 
 
 def without(excluded: Array, weights: Array) -> Array:
