@@ -382,7 +382,28 @@ class RobustSubspace(Completing, robust.RobustSubspace):
         return self._by_rows("transform", X, len(self.components_))
 
 
-class BregmanKMeans(OnDask, kmeans.BregmanKMeans):
+class ClustersOnDask(OnDask):
+    """Predictions of clusters, which a mixture finds most probable."""
+
+    def predict(self, X: Any) -> Any:
+        """Return the cluster of each row; those of a Dask collection are a Dask array.
+
+        Parameters
+        ----------
+        X : Dask array or frame, or what the estimator in memory takes
+
+        Returns
+        -------
+        dask.array.Array or ndarray of shape (n_samples,)
+        """
+        return self._by_rows("predict", X)
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Fit, and return the cluster of each row."""
+        return self.fit(X, y, sample_weight).predict(X)
+
+
+class BregmanKMeans(ClustersOnDask, kmeans.BregmanKMeans):
     """min over labels z and centers m of sum_i w_i D(x_i, m_{z_i}), on Dask.
 
     `regfactor.BregmanKMeans` fitted to the chunks of a Dask array or frame: each step is a sum over
@@ -404,23 +425,6 @@ class BregmanKMeans(OnDask, kmeans.BregmanKMeans):
 
     _local = kmeans.BregmanKMeans
 
-    def predict(self, X: Any) -> Any:
-        """Return the cluster of each row; those of a Dask collection are a Dask array.
-
-        Parameters
-        ----------
-        X : Dask array or frame, or what the estimator in memory takes
-
-        Returns
-        -------
-        dask.array.Array or ndarray of shape (n_samples,)
-        """
-        return self._by_rows("predict", X)
-
-    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Fit, and return the cluster of each row."""
-        return self.fit(X, y, sample_weight).predict(X)
-
     def transform(self, X: Any) -> Any:
         """Return the divergence of every row from every center.
 
@@ -435,7 +439,7 @@ class BregmanKMeans(OnDask, kmeans.BregmanKMeans):
         return self._by_rows("transform", X, self.n_clusters)
 
 
-class BregmanMixture(OnDask, mixture.BregmanMixture):
+class BregmanMixture(ClustersOnDask, mixture.BregmanMixture):
     """min over p, m of -sum_i w_i log sum_j p_j exp(-sharpness D(x_i, m_j)), on Dask.
 
     `regfactor.BregmanMixture` fitted to the chunks of a Dask array or frame: each step of EM is a
@@ -455,23 +459,6 @@ class BregmanMixture(OnDask, mixture.BregmanMixture):
     """
 
     _local = mixture.BregmanMixture
-
-    def predict(self, X: Any) -> Any:
-        """Return the most probable component of each row, those of a collection as a Dask array.
-
-        Parameters
-        ----------
-        X : Dask array or frame, or what the estimator in memory takes
-
-        Returns
-        -------
-        dask.array.Array or ndarray of shape (n_samples,)
-        """
-        return self._by_rows("predict", X)
-
-    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Fit, and return the most probable component of each row."""
-        return self.fit(X, y, sample_weight).predict(X)
 
     def predict_proba(self, X: Any) -> Any:
         """Return the probability of each component for each row.
