@@ -1036,3 +1036,30 @@ def test_lists_are_no_labels(name):
     y[:] = [[0, 1]] * 40
     with pytest.raises(ValueError, match=r"y holds \[0, 1\]: give one label"):
         clone(ESTIMATORS[name]).fit(np.random.default_rng(0).normal(size=(40, 4)), y)
+
+
+def test_a_named_class_without_a_label_is_refused_or_found():
+    y = np.arange(90) % 3
+    X = np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 3.0]])[y]
+    X = X + 0.1 * np.random.default_rng(0).normal(size=X.shape)
+    few = np.where((np.arange(90) < 20) & (y < 2), y, -1)
+    weighted = few.copy()
+    weighted[y == 2] = 2  # labels of weight zero are none
+    weights = (y < 2).astype(float)
+    takes = [
+        name
+        for name, model in ESTIMATORS.items()
+        if is_classifier(model) and "classes" in model.get_params()
+    ]
+    found = {"ReverseClassifier"}  # finds such a class far from the centers of the others
+    assert found < set(takes)
+    assert len(takes) >= 3
+    for name in takes:
+        model = clone(ESTIMATORS[name]).set_params(classes=[0, 1, 2])
+        if name in found:
+            assert np.mean(model.fit(X, few).transduction_ == y) == 1
+            continue
+        with pytest.raises(ValueError, match=r"Classes \[2\] have no labeled row.*label a row of"):
+            model.fit(X, few)
+        with pytest.raises(ValueError, match=r"Classes \[2\] have no labeled row"):
+            model.fit(X, weighted, sample_weight=weights)

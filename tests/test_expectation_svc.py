@@ -387,7 +387,7 @@ def test_bad_input_is_refused_with_a_remedy(parameters, message):
     ("constraints", "classes", "message"),
     [
         ((), None, "no class is named"),
-        ((), [0, 1], "are the same for every row"),
+        ((), [0, 1], r"Classes \[0, 1\] have no labeled row"),
         (class_balance({0: 0.3, 1: 0.7}), None, "are the same for every row"),
         (region(lambda X: X[:, 0] > 1, {0: 0.52, 1: 0.48}), None, "are the same for every row"),
         (
@@ -401,6 +401,20 @@ def test_without_labels_something_must_tell_the_classes_apart(constraints, class
     X, _, _ = groups()
     with pytest.raises(ValueError, match=message):
         ExpectationSVC(constraints, classes=classes).fit(X, np.full(150, -1))
+
+
+def test_a_class_without_a_label_is_what_remains_where_the_others_are_stated():
+    X, y, _ = groups(k=3, apart=5.0)
+    seen = np.where((np.arange(150) < 40) & (y < 2), y, -1)
+    shares = np.bincount(y, minlength=3) / 150
+    near = region(X[:, 2] > 2.5, {2: 0.95})
+    named = class_balance({0: shares[0], 1: shares[1]})
+    both = class_balance(dict(enumerate(shares.tolist())))
+    for constraints in (named, [near], [both, near]):
+        model = ExpectationSVC(constraints, classes=[0, 1, 2]).fit(X, seen)
+        assert np.mean(model.transduction_ == y) > 0.9, constraints
+    with pytest.raises(ValueError, match=r"Classes \[2\].*do not name them: label a row of each"):
+        ExpectationSVC(class_balance({0: shares[0]}), classes=[0, 1, 2]).fit(X, seen)
 
 
 def test_limits_end_a_run_with_a_warning():

@@ -38,6 +38,7 @@ from regfactor.labels.expectation.annealing import Annealing
 from regfactor.labels.expectation.balance_offsets import matching_offsets
 from regfactor.labels.expectation.inputs import (
     balance_of_labels,
+    check_stated_classes,
     check_symmetry,
     known_labels,
     label_shares,
@@ -141,7 +142,8 @@ class ExpectationSVC(ClassifierMixin, Estimator):
     penalty : float, default=1e3
         Weight of a statement relative to the rows it is about.
     classes : array-like, optional
-        All classes; otherwise those of the labels and of the constraints.
+        All classes; otherwise those of the labels and of the constraints. One without a label must
+        be named by a constraint, or be the only one that none names.
     match_balance : bool, default=False
         Whether offsets are moved after the fit, so that predictions for the unlabeled rows have the
         stated balance of classes (or that of the labels). Otherwise only p has it.
@@ -271,6 +273,7 @@ class ExpectationSVC(ClassifierMixin, Estimator):
         weights = weights_of_all_rows(table, sample_weight)
         counted = np.flatnonzero(weights > 0)
         free = counted[~labels.labeled[counted]]
+        check_stated_classes(labels, counted, constraints)
         if not constraints and len(free):
             constraints = (balance_of_labels(labels, weights),)
         check_labels(constraints, labels.classes)

@@ -63,6 +63,30 @@ def balance_of_labels(labels: Labels, weights: Array) -> Constraint:
     return class_balance(balance, LABEL_BALANCE_TOLERANCE)
 
 
+def check_stated_classes(
+    labels: Labels,
+    counted: Array,
+    constraints: tuple[Constraint, ...],
+) -> None:
+    """Raise if nothing is known of a class: no row has its label, and no constraint names it.
+
+    One class that no constraint names is what remains where others are stated.
+    """
+    counts = np.bincount(labels.codes[counted] + 1, minlength=len(labels.classes) + 1)[1:]
+    names = labels.classes.tolist()
+    named = {label for constraint in constraints for label in constraint.targets}
+    unnamed = [label for label in names if label not in named]
+    unknown = [label for label in unnamed if not counts[names.index(label)]]
+    if not unknown or (constraints and len(unnamed) == 1):
+        return
+    stated = ", ".join(map(str, constraints)) or "none"
+    raise ValueError(
+        f"Classes {unknown} have no labeled row of positive weight, and the constraints "
+        f"({stated}) do not name them: label a row of each, leave them out of classes, or state "
+        "what is expected of them. ReverseClassifier finds classes without a label."
+    )
+
+
 def check_symmetry(
     problem: Expectation,
     classes: Array,
