@@ -260,15 +260,70 @@ def test_whole_numbers_can_be_classes_in_parquet_too(tmp_path):
     assert (pd.read_parquet(tmp_path / "t.score.parquet")["y"] == after).all()
 
 
-def test_progress_tells_objective_and_gap():
-    from regfactor.cli.console import _ProgressCallback
+def test_progress_reports_objective_gap_and_remaining_time(monkeypatch):
+    from regfactor.cli import console
     from regfactor.core.factors import FactorPoint, Factors
     from regfactor.core.loop import Iterate
 
-    said = []
+    clock = [0.0]
+    monkeypatch.setattr(console.time, "monotonic", lambda: clock[0])
     point = FactorPoint(Factors(np.ones((2, 1)), np.ones((1, 2))))
-    _ProgressCallback("fitting", said.append)(Iterate(point, objective=10.0, bound=9.0))
-    assert said == ["fitting: step 1, objective 10, relative gap 1.0e-01"]
+
+    def shown(*steps, tol=1e-4):
+        clock[0] = 100.0
+        said = []
+        callback = console.ProgressCallback("fitting", said.append, tol)
+        for seconds, it in steps:
+            clock[0] += seconds
+            callback(Iterate(point, **it))
+        return said
+
+    def gap(size):
+        return {"objective": 10.0, "bound": 10.0 - size}
+
+    assert shown((0, gap(1.0))) == ["fitting: step 1, objective 10, relative gap 1.0e-01"]
+    # .1 to .01 in 3 s: a third of the way to 1e-4 on a log scale, so that 6 s remain
+    assert shown((0, gap(1.0)), (3, gap(0.1)))[-1].endswith("gap 1.0e-02, about 6 s left")
+    # another fit begins after 50 s: its first gap counts from then on
+    said = shown(
+        (0, gap(0.1)),
+        (50, {"objective": 5.0, "bound": 0.0}),
+        (30, {"objective": 5.0, "bound": 4.95}),
+    )
+    assert "left" not in said[1]
+    assert said[2].endswith("about 30 s left")
+    # members of a pool, and parts of a loop
+    members = [(5, {"objective": 1.0, "info": {"share": share}}) for share in (0.25, 0.5, 1.0)]
+    said = shown(*members)
+    assert [line.partition("about ")[2] for line in said] == ["20 s left", "10 s left", ""]
+    said = []
+    callback = console.ProgressCallback("trying", said.append)
+    clock[0] += 400
+    callback.part(1, 5)
+    assert said == ["trying: 1 of 5, about 27 min left"]
+
+
+def test_work_over_two_seconds_has_a_remaining_time(tmp_path, monkeypatch):
+    from regfactor.cli import console
+
+    said = []
+    monkeypatch.setattr(console, "SHORT_WORK", 0.0)
+    monkeypatch.setattr(console, "SECONDS_BETWEEN_UPDATES", 0.0)
+    monkeypatch.setattr(console, "_silent", said.append)
+    X = np.random.default_rng(0).normal(size=(60, 4)).cumsum(axis=0)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    frame.insert(0, "day", pd.date_range("2024-01-01", periods=60).astype(str))
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    for args in (
+        ["forecast", "--horizon", "3"],
+        ["cluster"],
+        ["cluster", "--divergence", "squared", "--force"],
+        ["embed"],
+    ):
+        said.clear()
+        done = command(args[0], tmp_path / "t.csv", *args[1:])
+        assert done.code in (0, 3), done
+        assert any("left" in line for line in said), (args, said)
 
 
 def test_classes_are_filled_with_probabilities(labeled):  # noqa: F811
@@ -492,6 +547,46 @@ def test_clusters(tmp_path):
     refused(
         command("cluster", tmp_path / "t.csv", "--force", "--divergence", "manhattan"), "manhattan"
     )
+
+
+def test_clusters_say_where_they_may_be_wrong(tmp_path):
+    random = np.random.default_rng(0)
+    X = 8 * np.eye(3)[np.arange(92) % 3] + random.normal(size=(92, 3))
+    X[90:] = [[30.0, 30.0, 30.0], [4.0, 4.0, 0.0]]  # far from all, and between two
+    frame = pd.DataFrame(
+        np.column_stack([X, random.normal(size=92)]), columns=["a", "b", "c", "noise"]
+    )
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    asked = ("cluster", tmp_path / "t.csv", "--json", "--force", "--clusters")
+    for more, small in (([4], 1), ([3, "--divergence", "squared"], 0)):
+        done = command(*asked, *more)
+        assert done.code == 0, done
+        assert done.record["weak_columns"] == ["noise"]
+        assert len(done.record["small_clusters"]) == small
+        assert 92 in done.record["unsure_rows"]
+        page = html.unescape((tmp_path / "t.cluster.html").read_text(encoding="utf-8"))
+        assert "Where it may be wrong" in page
+        assert "Clusters hardly differ in noise" in page
+    said = command("cluster", tmp_path / "t.csv", "--force").out
+    assert "Where it may be wrong: " in said
+
+
+def test_an_embedding_says_where_it_may_be_wrong(tmp_path):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(200, 1)) @ random.normal(size=(1, 8)) + 0.1 * random.normal(
+        size=(200, 8)
+    )
+    X[0, 1:] = np.nan
+    frame = pd.DataFrame(X, columns=list("abcdefgh")).assign(alone=random.normal(size=200))
+    frame.loc[0, "alone"] = np.nan
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    done = command("embed", tmp_path / "t.csv", "--dimensions", 1, "--json")
+    assert done.code == 0, done
+    assert done.record["weak_columns"] == ["alone"]
+    assert done.record["sparse_rows"] == [1]
+    page = html.unescape((tmp_path / "t.embed.html").read_text(encoding="utf-8"))
+    assert "The codes say next to nothing of alone" in page
+    assert "Rows with few cells" in page
 
 
 def test_rows_are_embedded(table):  # noqa: F811

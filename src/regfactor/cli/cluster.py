@@ -19,11 +19,13 @@ from regfactor.cli.cluster_report import (
     with_distances,
 )
 from regfactor.cli.columns import CATEGORY, FLAG, TEXT, Understood
+from regfactor.cli.console import ProgressCallback
 from regfactor.cli.encode import encoder, encoder_code, encoder_imports, plain, rows_of, varied
 from regfactor.cli.errors import BadInput, count, listed
 from regfactor.cli.job import Job, quiet
 from regfactor.cli.outliers import without_outliers
 from regfactor.cli.report_sections import Report
+from regfactor.cli.weak_spots import of_clusters
 from regfactor.clusters.kmeans import BregmanKMeans
 from regfactor.clusters.mixture_members import FAMILY_NEEDS
 from regfactor.report import Figure, Note, Text
@@ -36,6 +38,7 @@ DOUBTFUL_SILHOUETTE = 0.25
 CLEAR_SILHOUETTE = 0.5
 N_OTHER_STARTS = 5  # with other seeds, to see what depends on the start
 FULL_AGREEMENT = 1 - 1e-9  # of partitions that differ by rounding at most
+WHAT_IS_SURE = "by how much their center is nearer than the next, as a share of that distance"
 TRUST = (
     "k-means finds groups in any table, also in one without any. Round, separate clouds in the "
     "figure and a silhouette above about 0.5 speak for real groups; a silhouette below 0.25 speaks "
@@ -108,23 +111,28 @@ def _cluster_by_divergence(
     model = BregmanKMeans(8, divergence=divergence, n_init=5, random_state=job.settings.seed)
     tried = {}
     if clusters is None:
-        with job.console.progress("choosing the number of clusters"), quiet():
-            tried = _silhouettes(model, E, min(MOST_CLUSTERS, different - 1), job.settings.seed)
+        most = min(MOST_CLUSTERS, different - 1)
+        with job.console.progress("choosing the number of clusters") as report, quiet():
+            tried = _silhouettes(model, E, most, job.settings.seed, report)
     k = clusters or max(tried, key=lambda k: tried[k])
     job.fit(f"finding {k} clusters", model.set_params(n_clusters=k), E)
-    with job.console.progress("trying other starts"), quiet():
-        stability = _stability(model, E, job.settings.seed)
+    with job.console.progress("trying other starts") as report, quiet():
+        stability = _stability(model, E, job.settings.seed, report)
     sizes = np.bincount(model.labels_, minlength=k)
     doubt = _real(tried, k)
     evidence = f"{_stable(stability, k)}{doubt}"
     lead = f"{count(k, 'cluster')} of {sizes_in_words(sizes)} rows. {evidence}"
+    distances = model.transform(E)
+    doubts = of_clusters(seen, model.labels_, _nearness(distances), WHAT_IS_SURE)
     job.console.say(lead)
+    job.console.say(f"Where it may be wrong: {doubts.text}")
     job.console.record |= {
         "clusters": k,
         "sizes": sizes,
         "silhouettes": tried,
         "stability": stability,
         "objective": model.objective_,
+        **doubts.record,
     }
     facts = [(str(k), "clusters"), (f"{stability:.2f}", "agreement of other starts (1 = the same)")]
     if tried:
@@ -145,10 +153,19 @@ def _cluster_by_divergence(
             "print(model.labels_ + 1)",
         ],
         model=model,
+        after_result=doubts.section,
     )
-    out = with_distances(seen.table, model.labels_, model.transform(E))
+    out = with_distances(seen.table, model.labels_, distances)
     page = report.page(job, seen)
     job.finish(out, page, make_pipeline(encode, model), {"columns": seen.kinds})
+
+
+def _nearness(distances: Any) -> Any:
+    """Return by how much the nearest center is nearer than the next, as a share of that."""
+    if distances.shape[1] == 1:
+        return np.ones(len(distances))
+    ordered = np.sort(distances, axis=1)
+    return 1 - ordered[:, 0] / np.maximum(ordered[:, 1], np.finfo(float).tiny)
 
 
 def _suited(seen: Understood, divergence: str) -> Understood:
@@ -181,7 +198,13 @@ def _note_ones(job: Job, seen: Understood, divergence: str) -> None:
         job.console.note(f"Columns of two words were encoded as 0 and 1. 1 is {words}.")
 
 
-def _silhouettes(model: Any, E: Any, most: int, seed: int) -> dict[int, float]:
+def _silhouettes(
+    model: Any,
+    E: Any,
+    most: int,
+    seed: int,
+    report: ProgressCallback,
+) -> dict[int, float]:
     """Return how well rows lie in their clusters, for each number of them."""
     rows = np.random.default_rng(seed).permutation(E.shape[0])[:SILHOUETTE_ROWS]
     found = {}
@@ -189,16 +212,18 @@ def _silhouettes(model: Any, E: Any, most: int, seed: int) -> dict[int, float]:
         labels = clone(model).set_params(n_clusters=k).fit(E).labels_[rows]
         if 1 < len(np.unique(labels)) < len(rows):
             found[k] = float(silhouette_score(E[rows], labels))
+        report.part(k - 1, most - 1)
     return found or {2: 0.0}
 
 
-def _stability(model: Any, E: Any, seed: int) -> float:
+def _stability(model: Any, E: Any, seed: int, report: ProgressCallback) -> float:
     """Return the mean adjusted Rand index between this partition and those of other seeds."""
-    others = [
-        clone(model).set_params(random_state=seed + 1 + i).fit(E).labels_
-        for i in range(N_OTHER_STARTS)
-    ]
-    return float(np.mean([adjusted_rand_score(model.labels_, labels) for labels in others]))
+    agreements = []
+    for start in range(1, N_OTHER_STARTS + 1):
+        labels = clone(model).set_params(random_state=seed + start).fit(E).labels_
+        agreements.append(adjusted_rand_score(model.labels_, labels))
+        report.part(start, N_OTHER_STARTS)
+    return float(np.mean(agreements))
 
 
 def _stable(stability: float, k: int) -> str:

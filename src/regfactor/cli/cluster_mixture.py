@@ -18,6 +18,7 @@ from regfactor.cli.encode import encoder, plain, rows_of
 from regfactor.cli.errors import count
 from regfactor.cli.job import Job, quiet
 from regfactor.cli.report_sections import Report, typed_code
+from regfactor.cli.weak_spots import of_clusters
 from regfactor.clusters.auto_mixture import AutoMixture
 from regfactor.fitting.explanation import Explanation
 from regfactor.report import Figure, Grid, Note, Text
@@ -25,6 +26,7 @@ from regfactor.report.figures import bars, histogram
 
 SURE = 0.9  # probability from which on a row belongs to its cluster
 CLEAR = 0.8  # share of sure rows from which on groups are separate
+WHAT_IS_SURE = "the probability of their cluster less that of the next one"
 TRUST = (
     "A mixture describes any table, also one whose rows form no groups: a skewed or curved cloud "
     "is described by several normal ones. Groups are real if most rows are sure of theirs, if the "
@@ -49,6 +51,8 @@ def cluster_by_mixture(job: Job, seen: Understood, clusters: int | None, family:
     lead = f"{count(model.n_components_, 'cluster')} of {sizes_in_words(sizes)} rows. {doubt}"
     job.console.say(lead)
     job.console.say(" ".join(explanation.sentences))
+    doubts = of_clusters(seen, labels, _lead_over_second(shares), WHAT_IS_SURE)
+    job.console.say(f"Where it may be wrong: {doubts.text}")
     bics = getattr(model, "bics_", {})
     job.console.record |= {
         "clusters": model.n_components_,
@@ -58,6 +62,7 @@ def cluster_by_mixture(job: Job, seen: Understood, clusters: int | None, family:
         "bics": bics,
         "sure": sure,
         "objective": model.objective_,
+        **doubts.record,
     }
     verdict = Text(doubt) if sure >= CLEAR else Note(doubt)
     report = Report(
@@ -78,9 +83,18 @@ def cluster_by_mixture(job: Job, seen: Understood, clusters: int | None, family:
             "print(model.labels_ + 1)",
         ],
         model=model,
+        after_result=doubts.section,
     )
     out = with_probabilities(seen.table, shares)
     job.finish(out, report.page(job, seen), model, {"columns": seen.kinds})
+
+
+def _lead_over_second(shares: Any) -> Any:
+    """Return the probability of the cluster of each row less that of the next one."""
+    if shares.shape[1] == 1:
+        return np.ones(len(shares))
+    largest = np.sort(shares, axis=1)
+    return largest[:, -1] - largest[:, -2]
 
 
 def _doubt(sure: float, k: int) -> str:

@@ -13,6 +13,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,10 @@ from regfactor.cli.errors import visible
 from regfactor.core.loop import Iterate, relative
 
 SECONDS_BETWEEN_UPDATES = 0.1  # of a progress bar
+DEFAULT_TOL = 1e-4  # the relative gap at which fits end
+SHORT_WORK = 2.0  # seconds before the remaining time is shown
+SMALLEST_SHARE = 0.05  # of the work from which the rest is judged
+RISE_OF_NEXT_FIT = 10.0  # of the gap, by which it belongs to another fit
 
 
 class Console:
@@ -87,10 +92,13 @@ class Console:
             self.out(json.dumps(record, allow_nan=False) + "\n")
 
     @contextlib.contextmanager
-    def progress(self, what: str) -> Iterator[Callable[[Iterate[Any]], None]]:
-        """Show a progress bar; the callback updates it with objective and gap."""
+    def progress(self, what: str, tol: float = DEFAULT_TOL) -> Iterator[ProgressCallback]:
+        """Show a progress bar; the callback updates it with objective, gap and remaining time.
+
+        A fit with a bound ends at the relative gap `tol`.
+        """
         if not sys.stderr.isatty():
-            yield _silent
+            yield ProgressCallback(what, _silent, tol)
             return
         from rich.console import Console
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -102,7 +110,7 @@ class Console:
         )
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task(what)
-            yield _ProgressCallback(what, lambda text: bar.update(task, description=text))
+            yield ProgressCallback(what, lambda text: bar.update(task, description=text), tol)
 
 
 def is_piped() -> bool:
@@ -127,28 +135,86 @@ def _silence_stdout() -> None:
         os.close(nowhere)
 
 
-class _ProgressCallback:
-    """A callback that shows objective and gap at intervals."""
+@dataclass
+class RemainingTime:
+    """The time that work still takes, if the rest goes on as what is done."""
 
-    def __init__(self, what: str, tell: Callable[[str], None]) -> None:
+    started: float
+
+    def restart(self) -> None:
+        """Begin anew: what follows is other work."""
+        self.started = time.monotonic()
+
+    def text(self, share: float) -> str:
+        """Return the time for the rest in words; empty while it is short, or a mere guess."""
+        elapsed = time.monotonic() - self.started
+        if elapsed < SHORT_WORK or not SMALLEST_SHARE <= share < 1:
+            return ""
+        return f", about {_duration(elapsed * (1 - share) / share)} left"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 10:
+        return f"{math.ceil(seconds)} s"
+    if seconds < 90:
+        return f"{10 * math.ceil(seconds / 10)} s"
+    if seconds < 5400:
+        return f"{math.ceil(seconds / 60)} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+class ProgressCallback:
+    """A callback of fits that shows objective, gap and remaining time at intervals.
+
+    The share of the work that is done is that of the members of a pool; a gap is taken to shrink by
+    the same factor in each unit of time.
+    """
+
+    def __init__(self, what: str, tell: Callable[[str], None], tol: float = DEFAULT_TOL) -> None:
         self.what = what
         self.tell = tell
+        self.tol = tol
         self.last = 0.0
         self.best = -math.inf
         self.steps = 0
+        self.remaining = RemainingTime(time.monotonic())
+        self.first_gap = math.inf
+        self.last_gap = math.inf
 
     def __call__(self, it: Iterate[Any]) -> None:
+        if it.objective < self.best:  # of another fit
+            self.best = -math.inf
         self.best = max(self.best, it.bound)
         self.steps = self.steps + it.steps
+        gap = relative(it.objective - self.best, it.objective, 0.0)
+        share = it.info.get("share", self._share_of_gap(gap))
         if time.monotonic() - self.last < SECONDS_BETWEEN_UPDATES:
             return
         self.last = time.monotonic()
-        gap = relative(it.objective - self.best, it.objective, 0.0)
         shown = f", relative gap {gap:.1e}" if math.isfinite(gap) else ""
-        self.tell(f"{self.what}: step {self.steps}, objective {it.objective:.6g}{shown}")
+        left = self.remaining.text(share)
+        self.tell(f"{self.what}: step {self.steps}, objective {it.objective:.6g}{shown}{left}")
+
+    def part(self, done: int, total: int) -> None:
+        """Show that `done` of `total` equal parts of the work are done."""
+        left = self.remaining.text(done / total)
+        self.tell(f"{self.what}: {done} of {total}{left}")
+
+    def _share_of_gap(self, gap: float) -> float:
+        """Return the share of the way from the first gap to the tolerance, on a log scale."""
+        if not 0 < gap < math.inf:
+            return 0.0
+        # another fit has begun: that with the next strength, say
+        if self.first_gap == math.inf or gap > RISE_OF_NEXT_FIT * self.last_gap:
+            self.first_gap = gap
+            self.remaining.restart()
+        self.last_gap = gap
+        if gap <= self.tol or self.first_gap <= self.tol:
+            return 1.0
+        return math.log(self.first_gap / gap) / math.log(self.first_gap / self.tol)
 
 
-def _silent(it: Iterate[Any]) -> None:
+def _silent(text: str) -> None:
     """Show nothing."""
 
 

@@ -14,6 +14,7 @@ from regfactor.cli.job import Job
 from regfactor.cli.outliers import fitted_rows, outlier_code, without_outliers
 from regfactor.cli.report_sections import Report, gap_fact, typed_code
 from regfactor.cli.tables import Table
+from regfactor.cli.weak_spots import of_patterns
 from regfactor.core.params import Array
 from regfactor.report import Figure, Grid, Note, Text
 from regfactor.report.figures import bars, cloud
@@ -65,8 +66,15 @@ def run(job: Job, path: Path, dimensions: int, family: str) -> None:
     if rank < dimensions:
         job.console.note(lacking)
     certificate = str(model.certificate_)
+    doubts = of_patterns(seen, model, codes)
     job.console.say(lead)
-    job.console.record |= {"patterns": rank, "shares": shares, "certificate": certificate}
+    job.console.say(f"Where it may be wrong: {doubts.text}")
+    job.console.record |= {
+        "patterns": rank,
+        "shares": shares,
+        "certificate": certificate,
+        **doubts.record,
+    }
     report = Report(
         title=", embedded",
         lead=lead,
@@ -83,6 +91,7 @@ def run(job: Job, path: Path, dimensions: int, family: str) -> None:
             "print(model.certificate_)",
         ],
         model=model,
+        after_result=doubts.section,
     )
     info = {"columns": seen.kinds, "dimensions": dimensions}
     job.finish(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from regfactor.cli.columns import CATEGORY, NUMBER
+from regfactor.cli.console import ProgressCallback
 from regfactor.cli.errors import BadInput, count, listed
 from regfactor.cli.forecast_report import (
     forecast_report,
@@ -63,8 +64,8 @@ def run(
     file = series_of(job, job.understand(table, show=False), options.series)
     _check_rows(file, options)
     model = _model(job, options)
-    with job.console.progress("trying forecasts on the past"), quiet():
-        tried = tried_on_the_past(model, file, options)
+    with job.console.progress("trying forecasts on the past") as report, quiet():
+        tried = tried_on_the_past(model, file, options, report)
     if tried is not None and len(tried.names) < len(file.names):
         late = [name for name in file.names if name not in tried.names]
         job.console.note(f"Not tried on the past, since values begin late: {listed(late)}.")
@@ -133,6 +134,7 @@ def tried_on_the_past(
     model: AutoForecaster,
     file: SeriesFile,
     options: ForecastOptions,
+    report: ProgressCallback,
 ) -> Backtest | None:
     """Return the backtest of a model; None where the series is too short."""
     n_rows = len(file.frame)
@@ -151,6 +153,7 @@ def tried_on_the_past(
         exog=file.exog,
         level=options.level,
         season=options.season,
+        callback=report.part,
     )
 
 

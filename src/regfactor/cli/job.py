@@ -16,7 +16,7 @@ from typing import Any
 
 from regfactor.cli.checks import mark_of_missing
 from regfactor.cli.columns import NUMBER, Understood, Wishes, understand
-from regfactor.cli.console import Console, is_piped
+from regfactor.cli.console import DEFAULT_TOL, Console, is_piped
 from regfactor.cli.errors import (
     BAD_INPUT,
     DONE,
@@ -233,7 +233,8 @@ class Job:
                 held = f"{len(empty):,} rows hold"
             which = "" if len(empty) == 1 else f" ({listed(empty, 5)})"
             self.console.note(f"{held} no value{which}; nothing can be learned there.")
-        with self.console.progress(what) as report, warnings.catch_warnings():
+        tol = getattr(model, "tol", DEFAULT_TOL)
+        with self.console.progress(what, tol) as report, warnings.catch_warnings():
             warnings.filterwarnings("ignore", EMPTY_ROWS)
             why = fit_or_default(model.set_params(callback=report), *data, **known)
         if why:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -303,6 +303,7 @@ def backtest(
     level: float | Sequence[float] = LEVELS,
     season: int | None = None,
     step: int | None = None,
+    callback: Callable[[int, int], object] | None = None,
 ) -> Backtest:
     """Forecast from past origins by fits to the rows before, and compare with what followed.
 
@@ -326,6 +327,8 @@ def backtest(
         one that the forecaster found.
     step : int, optional
         Rows between origins; by default `horizon`, or less where the series is short.
+    callback : callable, optional
+        Called after each origin with the number of those that are done, and of all.
 
     Returns
     -------
@@ -374,7 +377,7 @@ def backtest(
     _require_past(values, times, int(origins[0]))
     inputs = _aligned(exog, times, len(values))
     found: dict[str, list[OriginForecast]] = {name: [] for name in given}
-    for origin in origins:
+    for n_done, origin in enumerate(origins, 1):
         past = PastRows(
             take_rows(table, 0, origin),
             take_rows(inputs, 0, origin),
@@ -382,6 +385,8 @@ def backtest(
         )
         for name, single in given.items():
             found[name].append(_forecast_of(name, single, past, horizon, levels))
+        if callback is not None:
+            callback(n_done, len(origins))
     forecasts = {name: PastForecasts.of(made) for name, made in found.items()}
     if season is None:
         season = _season_of(times, found)

@@ -39,5 +39,5 @@ class MemberFits(Solver):
                 fitted,
                 problem.loss(fitted),
                 stage=stage,
-                info={"member": member.name},
+                info={"member": member.name, "share": len(fitted) / len(problem.members)},
             )
