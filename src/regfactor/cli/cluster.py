@@ -112,12 +112,12 @@ def _cluster_by_divergence(
     tried = {}
     if clusters is None:
         most = min(MOST_CLUSTERS, different - 1)
-        with job.console.progress("choosing the number of clusters") as report, quiet():
-            tried = _silhouettes(model, E, most, job.settings.seed, report)
+        with job.console.progress("choosing the number of clusters") as progress, quiet():
+            tried = _silhouettes(model, E, most, job.settings.seed, progress)
     k = clusters or max(tried, key=lambda k: tried[k])
     job.fit(f"finding {k} clusters", model.set_params(n_clusters=k), E)
-    with job.console.progress("trying other starts") as report, quiet():
-        stability = _stability(model, E, job.settings.seed, report)
+    with job.console.progress("trying other starts") as progress, quiet():
+        stability = _stability(model, E, job.settings.seed, progress)
     sizes = np.bincount(model.labels_, minlength=k)
     doubt = _real(tried, k)
     evidence = f"{_stable(stability, k)}{doubt}"
@@ -203,7 +203,7 @@ def _silhouettes(
     E: Any,
     most: int,
     seed: int,
-    report: ProgressCallback,
+    progress: ProgressCallback,
 ) -> dict[int, float]:
     """Return how well rows lie in their clusters, for each number of them."""
     rows = np.random.default_rng(seed).permutation(E.shape[0])[:SILHOUETTE_ROWS]
@@ -212,17 +212,17 @@ def _silhouettes(
         labels = clone(model).set_params(n_clusters=k).fit(E).labels_[rows]
         if 1 < len(np.unique(labels)) < len(rows):
             found[k] = float(silhouette_score(E[rows], labels))
-        report.part(k - 1, most - 1)
+        progress.part(k - 1, most - 1)
     return found or {2: 0.0}
 
 
-def _stability(model: Any, E: Any, seed: int, report: ProgressCallback) -> float:
+def _stability(model: Any, E: Any, seed: int, progress: ProgressCallback) -> float:
     """Return the mean adjusted Rand index between this partition and those of other seeds."""
     agreements = []
     for start in range(1, N_OTHER_STARTS + 1):
         labels = clone(model).set_params(random_state=seed + start).fit(E).labels_
         agreements.append(adjusted_rand_score(model.labels_, labels))
-        report.part(start, N_OTHER_STARTS)
+        progress.part(start, N_OTHER_STARTS)
     return float(np.mean(agreements))
 
 
