@@ -5,9 +5,10 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from regfactor import ConvexSubspace, SubspaceImputer, solve
+from regfactor import ConvexSubspace, FactorModel, SubspaceImputer, solve
 from regfactor.losses import Censored, Huber, Logistic, Squared
-from regfactor.penalties import Trace
+from regfactor.maps import RightProduct
+from regfactor.penalties import Lasso, NonNegative, SquaredL2, Trace, UnitBall
 from regfactor.problems import Convex, Data, Design
 from regfactor.solvers import FactoredFista, Fista
 
@@ -41,21 +42,18 @@ def limited_problem(noise, loss=None, alpha=0.8, **options):
     return Convex(data, Trace(), alpha, design=Design.intercept(len(X)))
 
 
-@pytest.mark.parametrize("delta", [None, 0.5])
-def test_logistic_limits_agree_with_cvxpy(delta):
+def oracle_of_logistic_limits(delta=None, D=None):
+    """The optimum by cvxpy under limits of all kinds, with an intercept and regressors."""
     cp = pytest.importorskip("cvxpy")
-    base = Squared() if delta is None else Huber(delta)
-    problem = limited_problem("logistic", base)
     X, (low, high) = with_limits_of_all_kinds()
     n, d = X.shape
     Z = cp.Variable((n, d))
-    b = cp.Variable((1, d))
-    P = Z + np.ones((n, 1)) @ b
+    regressors = np.ones((n, 1)) if D is None else np.hstack([np.ones((n, 1)), D])
+    P = Z + regressors @ cp.Variable((regressors.shape[1], d))
     known = ~np.isnan(X)
     width = 0.4 * np.sqrt(3) / np.pi
     residual = cp.multiply(known, P - np.where(known, X, 0))
     cost = cp.sum_squares(residual) / 2 if delta is None else cp.sum(cp.huber(residual, delta)) / 2
-    constant = 0.0
     for side, sign in ((high, 1.0), (low, -1.0)):
         at = np.isfinite(side)
         away = sign * (P - np.where(at, side, 0)) / width
@@ -64,9 +62,88 @@ def test_logistic_limits_agree_with_cvxpy(delta):
     constant = -0.16 * np.log(-np.expm1(-(high - low)[both] / width)).sum()
     oracle = cp.Problem(cp.Minimize(cost + 0.8 * cp.normNuc(Z)))
     oracle.solve(solver="SCS", eps=1e-7, max_iters=50_000)
+    return oracle.value + constant
+
+
+@pytest.mark.parametrize("delta", [None, 0.5])
+def test_logistic_limits_agree_with_cvxpy(delta):
+    base = Squared() if delta is None else Huber(delta)
+    problem = limited_problem("logistic", base)
+    optimum = oracle_of_logistic_limits(delta)
     solution = solve(problem, tol=1e-7, max_iter=5000)
-    assert solution.objective == pytest.approx(oracle.value + constant, rel=1e-5)
-    assert solution.bound <= oracle.value + constant + 1e-5 * oracle.value
+    assert solution.objective == pytest.approx(optimum, rel=1e-5)
+    assert solution.bound <= optimum + 1e-5 * abs(optimum)
+
+
+# both are one problem: with as many atoms as columns, ridges on both factors are the trace norm
+FACTOR_FORMS = {
+    "certified": {"gauge": Trace()},
+    "local": {"on_codes": SquaredL2(), "on_components": SquaredL2(), "rank": 6},
+}
+
+
+@pytest.mark.parametrize("form", FACTOR_FORMS)
+@pytest.mark.parametrize("with_covariates", [False, True])
+def test_factor_models_with_limits_and_covariates_agree_with_cvxpy(form, with_covariates):
+    X, (lower, upper) = with_limits_of_all_kinds()
+    D = np.random.default_rng(2).normal(size=(len(X), 1)) if with_covariates else None
+    model = FactorModel(
+        Censored(Squared(), "logistic", scale=0.4),
+        alpha=0.8,
+        fit_intercept=True,
+        tol=1e-9 if form == "local" else 1e-6,
+        max_iter=20_000,
+        random_state=0,
+        **FACTOR_FORMS[form],
+    )
+    model.fit(X, lower=lower, upper=upper, covariates=D)
+    optimum = oracle_of_logistic_limits(D=D)
+    assert model.objective_ == pytest.approx(optimum, rel=1e-5)
+    assert model.is_convex_ == (form == "certified")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"gauge": Trace()},
+        {"rank": 2, "loss": "huber"},
+        {"rank": 2, "on_codes": NonNegative(), "on_components": NonNegative()},
+        {"rank": 3, "on_codes": Lasso(), "on_components": UnitBall()},
+    ],
+    ids=str,
+)
+def test_factor_models_score_rows_with_what_is_known_of_them(options):
+    X, frame, D, slopes = with_covariates(80, 6)
+    observed, upper, hidden = below_limits(X)
+    model = FactorModel(
+        alpha=0.3, fit_intercept=True, tol=1e-4, max_iter=3000, random_state=0, **options
+    )
+    model.fit(observed, upper=upper, covariates=frame)
+    known = {"upper": upper, "covariates": frame}
+    np.testing.assert_allclose(model.transform(observed, **known), model.codes_, atol=1e-8)
+    filled = model.complete(observed, **known)
+    assert (filled[hidden] <= upper[hidden]).all()
+    np.testing.assert_array_equal(filled[~hidden], X[~hidden])
+    predicted = model.inverse_transform(model.codes_, covariates=frame)
+    expected = model.codes_ @ model.components_ + model.intercept_ + D @ model.covariate_coef_
+    np.testing.assert_allclose(predicted, expected, atol=1e-8)
+    assert model.covariate_names_ == ["batch=v", "batch=w", "age"]
+    low, high = model.complete_interval(observed, **known)
+    assert (low[hidden] <= filled[hidden]).all() and (high[hidden] <= upper[hidden]).all()
+    with pytest.raises(ValueError, match="pass covariates"):
+        model.transform(observed)
+
+
+def test_covariates_may_stand_behind_a_map_and_beside_known_codes():
+    X, frame, D, _ = with_covariates(40, 5)
+    plain = FactorModel(gauge=Trace(), alpha=1.0, fit_intercept=True, tol=1e-7)
+    mapped = clone(plain).set_params(map=RightProduct(np.eye(5)))
+    expected = plain.fit(X, covariates=frame).objective_
+    assert mapped.fit(X, covariates=frame).objective_ == pytest.approx(expected, rel=1e-6)
+    known = FactorModel(on_components=SquaredL2(), alpha=1e-9, known_codes=D, tol=1e-12)
+    beside = clone(known).set_params(known_codes=D[:, :1]).fit(X, covariates=D[:, 1:])
+    alone = known.fit(X)
+    assert beside.objective_ == pytest.approx(alone.objective_, rel=1e-6)
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "logistic"])

@@ -103,13 +103,8 @@ class TableInputs:
     entry_weights: Any
     offset_columns: Array | None  # a mask of those that an intercept is fitted to; None for all
     limits: Array | None  # of missing entries, lower and upper
+    learned_limits: Array | None  # those of the rows that are learned from
     covariates: Array | None  # of rows, as regressors
-
-    @property
-    def learned_limits(self) -> Array:
-        """The limits of the rows that are learned from."""
-        assert self.limits is not None
-        return self.limits[:, self.counted]
 
     @property
     def regressors(self) -> Array:
@@ -137,10 +132,13 @@ class TableInputs:
         """Return the inputs of a fit to a table with weights for all of its rows."""
         counted: Any = slice(None)
         learned = table
+        learned_limits = limits
         weights = entries
         if rows is not None:
             counted = rows > 0
             learned = table[counted]
+            if limits is not None:
+                learned_limits = limits[:, counted]
             rows = rows[counted]
             if entries is not None:
                 weights = entries[counted]
@@ -157,6 +155,7 @@ class TableInputs:
             entry_weights=weights,
             offset_columns=offset_columns,
             limits=limits,
+            learned_limits=learned_limits,
             covariates=covariates,
             **more,
         )
@@ -389,9 +388,6 @@ class FactorEstimator(FactorTransformer, abc.ABC):
             D = np.ones((X.shape[0], 1), X.dtype)
         if inputs.covariates is not None:
             D = np.hstack([D, inputs.regressors])
-        limits = None
-        if inputs.limits is not None:
-            limits = inputs.learned_limits
         design = None
         if D.shape[1]:
             design = Design(D, columns=inputs.offset_columns)
@@ -403,7 +399,7 @@ class FactorEstimator(FactorTransformer, abc.ABC):
             inputs.rows,
             inputs.entry_weights,
             design,
-            limits,
+            inputs.learned_limits,
         )
 
     def _row_penalty(self, problem: Convex | Factored, codes: Array) -> Penalty | None:
@@ -414,7 +410,7 @@ class FactorEstimator(FactorTransformer, abc.ABC):
     def _solve(self, problem: Any, inputs: TableInputs, run: Run) -> Solution[Any]:
         if isinstance(problem, BlockSquares):  # nothing of the table is in memory
             return solve_within(problem, run.remaining())
-        warn_of_empty(inputs.learned, inputs.names)
+        warn_of_empty(inputs.learned, inputs.names, inputs.learned_limits)
         if not isinstance(inputs.loss, Squared):
             warn_of_logarithms(inputs.learned, inputs.loss)
         limits = replace(run.remaining(), random_state=run.seed())

@@ -510,13 +510,19 @@ def codes_of(X: Any, width: int) -> Array:
     return codes
 
 
-def warn_of_empty(X: Any, names: Sequence[Any] | None = None) -> None:
-    """Warn of rows and columns without an observed entry; `names` are those of the columns."""
+def warn_of_empty(
+    X: Any,
+    names: Sequence[Any] | None = None,
+    limits: Array | None = None,
+) -> None:
+    """Warn of rows and columns of which nothing is known; `names` are those of the columns."""
     if is_sparse(X):
         in_rows = np.diff(X.indptr)
         in_columns = np.bincount(X.indices, minlength=X.shape[1])
     else:
         observed = ~np.isnan(X)
+        if limits is not None:
+            observed |= np.isfinite(limits).any(axis=0)
         in_rows = observed.any(axis=1)
         in_columns = observed.any(axis=0)
     rows = np.flatnonzero(in_rows == 0).tolist()

@@ -15,7 +15,7 @@ from regfactor.core.params import Array, UnsupportedProblem, as_floats, is_optio
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.factor_estimator import TABLE_CONSTRAINTS, TableInputs
 from regfactor.fitting.inputs import warn_of_empty
-from regfactor.fitting.known import Known
+from regfactor.fitting.known import NOTHING, Known
 from regfactor.fitting.leverage import HeldOutEntries
 from regfactor.fitting.logged_counts import warn_of_logarithms
 from regfactor.fitting.parameters import AUTO, COUNT, NON_NEGATIVE
@@ -102,6 +102,10 @@ class FactorModel(CompletionIntervals):
         Number of atoms of a local fit.
     intercept_ : ndarray of shape (n_features,)
         Offsets of the columns, zero without `fit_intercept`.
+    covariate_coef_ : ndarray of shape (n_covariates, n_features)
+        With covariates: what each adds to the predictors.
+    covariate_names_ : list of str
+        With covariates: their names, with the level of an indicator.
     local_optima_ : ndarray of shape (n_init,)
         With several starts: the objectives that they led to, in the order of the starts.
 
@@ -209,6 +213,10 @@ class FactorModel(CompletionIntervals):
         y: Any = None,
         sample_weight: Any = None,
         entry_weight: Any = None,
+        *,
+        lower: Any = None,
+        upper: Any = None,
+        covariates: Any = None,
     ) -> Self:
         """Fit to a table; NaN marks a missing entry.
 
@@ -219,12 +227,28 @@ class FactorModel(CompletionIntervals):
         sample_weight : array-like of shape (n_samples,), optional
         entry_weight : array-like of shape (n_samples, n_features), optional
             How much each entry counts here; `transform` counts the entries of a row alike.
+        lower, upper : array-like of shape (n_samples, n_features), optional
+            Limits of missing entries of columns of numbers, NaN or infinite where they are open;
+            under the losses "squared" and "huber" (see `losses.Censored`).
+        covariates : array-like or frame of shape (n_samples, n_covariates), optional
+            What rows are regressed on, without a penalty, in addition to Phi C; labels become
+            indicators of their levels.
 
         Returns
         -------
         self
         """
-        return self._fit(X, sample_weight, entry_weight)
+        return self._fit(X, sample_weight, entry_weight, Known(lower, upper, covariates))
+
+    def _read(
+        self,
+        X: Any,
+        sample_weight: Any = None,
+        entry_weight: Any = None,
+        known: Known = NOTHING,
+        /,
+    ) -> TableInputs:
+        return self._read_table(X, sample_weight, entry_weight, known)
 
     def _publish(
         self,
@@ -249,12 +273,69 @@ class FactorModel(CompletionIntervals):
     def _has_map(self) -> bool:
         return self.map is not None and not isinstance(self.map, Identity)
 
-    def inverse_transform(self, X: Any) -> Array:
+    def transform(
+        self,
+        X: Any,
+        *,
+        lower: Any = None,
+        upper: Any = None,
+        covariates: Any = None,
+    ) -> Array:
+        """Return the codes of each row, scored alone with the components held fixed.
+
+        Missing entries (NaN) are allowed.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, frame} of shape (n_samples, n_features)
+        lower, upper : array-like of shape (n_samples, n_features), optional
+            Limits of missing entries, as in `fit`.
+        covariates : array-like or frame of shape (n_samples, n_covariates), optional
+            Those of the rows, where `fit` was given some.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        return self._transform(X, Known(lower, upper, covariates))
+
+    def complete(
+        self,
+        X: Any,
+        *,
+        lower: Any = None,
+        upper: Any = None,
+        covariates: Any = None,
+    ) -> Any:
+        """Return the table with its missing entries filled by the model.
+
+        Observed entries, type, index and columns are kept. An entry between limits is filled by the
+        mean of its distribution there.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The training table or new rows.
+        lower, upper : array-like of shape (n_samples, n_features), optional
+            Limits of missing entries, as in `fit`.
+        covariates : array-like or frame of shape (n_samples, n_covariates), optional
+            Those of the rows, where `fit` was given some.
+
+        Returns
+        -------
+        The same kind of table as X.
+        """
+        return self._complete(X, Known(lower, upper, covariates))
+
+    def inverse_transform(self, X: Any, *, covariates: Any = None) -> Array:
         """Return the table that codes predict, in the units of the data.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_components)
+        covariates : array-like or frame of shape (n_samples, n_covariates), optional
+            Those of the rows, where `fit` was given some; None takes their means there, or zeros
+            without an intercept.
 
         Returns
         -------
@@ -265,7 +346,7 @@ class FactorModel(CompletionIntervals):
                 f"map={self.map} couples rows, so that codes of some rows predict nothing alone; "
                 "map(codes_ @ components_) + intercept_ are the predictors of the training table."
             )
-        return super().inverse_transform(X)
+        return self._inverse_transform(X, covariates)
 
     def _cross_fitted(self, X: Any, known: Known) -> list[HeldOutEntries]:
         if self._has_map or self.known_codes is not None:
@@ -308,11 +389,13 @@ class FactorModel(CompletionIntervals):
             _warn_without_minimum(*on_both, known_codes, known_components)
         if not isinstance(on_codes, OneHot):  # whose predictors are means of the data
             _refuse_negative(inputs.loss, d)
-        design = None
-        if self.fit_intercept:
-            design = Design.intercept(inputs.learned.shape[0], inputs.table.dtype)
         return Factored(
-            Data.of(inputs.learned, inputs.loss, inputs.entry_weights),
+            Data.of(
+                inputs.learned,
+                inputs.loss,
+                inputs.entry_weights,
+                limits=inputs.learned_limits,
+            ),
             on_codes,
             on_components,
             rank,
@@ -320,8 +403,16 @@ class FactorModel(CompletionIntervals):
             known_codes,
             known_components,
             row_weights=inputs.rows,
-            design=design,
+            design=self._design(inputs),
         )
+
+    def _design(self, inputs: TableInputs) -> Design | None:
+        """Return what the rows of a local fit are regressed on: intercepts, and covariates."""
+        n_intercepts = int(self.fit_intercept)
+        D = np.ones((inputs.learned.shape[0], n_intercepts), inputs.table.dtype)
+        if inputs.covariates is not None:
+            D = np.hstack([D, inputs.regressors])
+        return Design(D) if D.shape[1] else None
 
     def _check_row_weights(self, inputs: TableInputs, gauge: Gauge) -> None:
         """Raise for weights of rows where they cannot act as repetition counts."""
@@ -376,7 +467,7 @@ class FactorModel(CompletionIntervals):
         """Return the solution, the best of several starts where a local fit asks for them."""
         if isinstance(problem, Convex) or self.n_init == 1:
             return super()._solve(problem, inputs, run)
-        warn_of_empty(inputs.learned, inputs.names)
+        warn_of_empty(inputs.learned, inputs.names, inputs.learned_limits)
         warn_of_logarithms(inputs.learned, inputs.loss)
         found = []
         best: Solution[Any] | None = None
