@@ -19,6 +19,7 @@ def epca(
     layer: str | None = None,
     row_offset: str | None = "total",
     mask_var: Any = None,
+    batch_key: str | list[str] | None = None,
     key: str = "epca",
     **options: Any,
 ) -> ExponentialFamilyPCA:
@@ -39,6 +40,10 @@ def epca(
     mask_var : str or array-like of bool of shape (n_vars,), optional
         Genes that are used, such as "highly_variable", a column of `adata.var`. Loadings of others
         are zero.
+    batch_key : str or list of str, optional
+        Columns of `adata.obs` that hold labels of batches, donors or plates. Genes are regressed on
+        them without a penalty in addition to the components, so that these are free of what the
+        batches differ by. `model.transform` of other cells takes their labels as `covariates`.
     key : str, default="epca"
         Under which results are stored.
     **options : dict
@@ -49,7 +54,8 @@ def epca(
     ExponentialFamilyPCA
         The fitted model. In `adata`, `obsm["X_epca"]` holds the codes, `varm["epca"]` the loadings
         of genes and `uns["epca"]` the parameters, `deviance_explained`, `intercept` and, where they
-        exist, `theta` and `row_offset`.
+        exist, `theta`, `row_offset`, and the coefficients of batches, `batch_coef` with
+        `batch_names`.
 
     See Also
     --------
@@ -68,6 +74,7 @@ def epca(
     """
     _check(adata, layer)
     used = _used_columns(adata, mask_var)
+    batches = _batches(adata, batch_key)
     table = adata.X if layer is None else adata.layers[layer]
     model = ExponentialFamilyPCA(
         n_components,
@@ -77,7 +84,7 @@ def epca(
     )
     if not used.all():
         table = table[:, used]
-    model.fit(table)
+    model.fit(table, covariates=batches)
     loadings = np.zeros((adata.n_vars, len(model.components_)), model.components_.dtype)
     loadings[used] = model.components_.T
     intercept = np.full(adata.n_vars, np.nan)
@@ -97,6 +104,11 @@ def epca(
     for name in ("theta", "row_offset"):
         if hasattr(model, f"{name}_"):
             stored[name] = getattr(model, f"{name}_")
+    if batches is not None:
+        coefficients = np.full((len(model.covariate_names_), adata.n_vars), np.nan)
+        coefficients[:, used] = model.covariate_coef_
+        stored["batch_coef"] = coefficients
+        stored["batch_names"] = np.array(model.covariate_names_, dtype=object)
     adata.uns[key] = stored
     return model
 
@@ -111,6 +123,24 @@ def _check(adata: Any, layer: str | None) -> None:
     if layer is not None and layer not in adata.layers:
         known = ", ".join(map(repr, adata.layers)) or "none"
         raise ValueError(f"layer={layer!r} is not among the layers of adata, which are: {known}.")
+
+
+def _batches(adata: Any, batch_key: str | list[str] | None) -> Any:
+    """Return the labels of batches, numbers as words: a batch is no amount."""
+    if batch_key is None:
+        return None
+    names = [batch_key] if isinstance(batch_key, str) else list(batch_key)
+    for name in names:
+        if name not in adata.obs:
+            known = ", ".join(map(repr, adata.obs.columns)) or "none"
+            raise ValueError(f"batch_key={name!r} is not a column of adata.obs: {known}.")
+        missing = np.asarray(adata.obs[name].isna())
+        if missing.any():
+            cell = adata.obs_names[int(missing.argmax())]
+            raise ValueError(f"Cell {cell!r} has no batch in adata.obs[{name!r}]: fill it in.")
+        if adata.obs[name].nunique() < 2:
+            raise ValueError(f"adata.obs[{name!r}] holds one batch: leave batch_key out.")
+    return adata.obs[names].astype(str)
 
 
 def _used_columns(adata: Any, mask_var: Any) -> Any:

@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.factors import FactorPoint, Factors
+from regfactor.core.linalg import is_sparse
 from regfactor.core.loop import Limits, Solution, Status
 from regfactor.core.params import Array, UnsupportedProblem, choose, is_option, warn
 from regfactor.fitting.base import Choice, Estimator, Run, Transformer
@@ -170,6 +171,7 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, Transformer, Estimator)
     _noise: float | None = None
     _noise_alpha = 1.0  # set when a table is read, where alpha follows from its noise
     _calibration: EntryCalibration | None = None  # found when an interval is asked for
+    _covariates: CovariateCodes | None = None
     _no_certificate = "with its penalties or rank it"
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
@@ -248,7 +250,6 @@ class FactorEstimator(FactorTransformer, abc.ABC):
     scale = False  # whether columns are measured in units of their deviations
     _column_units: ColumnUnits | None = None
     _held_out: HeldOutEntries | None = None  # as the fit predicted them, where it held some out
-    _covariates: CovariateCodes | None = None
     _slopes: Array | None = None  # coefficients of covariates, in the units of the problem
     row_effects = False  # whether rows have free offsets, the codes of the first component
 
@@ -295,6 +296,11 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         self._covariates = None
         covariates = None
         if known.covariates is not None:
+            if is_sparse(table):
+                raise ValueError(
+                    "covariates are for dense tables: give X as an array or a frame with NaN where "
+                    "an entry is missing.",
+                )
             offsets = getattr(self, "fit_intercept", False)
             self._covariates = CovariateCodes.of(known.covariates, table, offsets)
             covariates = self._covariates.encode(known.covariates, table.shape[0])

@@ -246,11 +246,6 @@ class CovariateCodes:
     @staticmethod
     def of(covariates: Any, X: Any, with_intercept: bool) -> CovariateCodes:
         """Read the levels and units of covariates of X; raise if they depend on each other."""
-        if is_sparse(X):
-            raise ValueError(
-                "covariates are for dense tables: give X as an array or a frame with NaN where an "
-                "entry is missing.",
-            )
         n = X.shape[0]
         table = as_table(covariates)
         levels: list[tuple[Any, ...] | None] = []

@@ -89,7 +89,7 @@ class BlockNewton(Solver):
         )
         while True:
             objective = _objective(problem, state, sums)
-            point = state.point(problem.fit_intercept)
+            point = state.point(len(state.B) > 0)
             yield Iterate(point, objective, scale=max(objective - least, floor))
             state = _improved_components(problem, state, sums)
             state = state.balanced(counts.row_weights, free_design=True)
@@ -97,16 +97,15 @@ class BlockNewton(Solver):
 
 
 def _started(problem: BlockedFactored, start: FactorPoint) -> FreeFactors:
-    n, d = problem.counts.shape
+    d = problem.counts.shape[1]
     dtype = problem.counts.dtype
     n_levels = int(problem.levels)
-    n_intercepts = int(problem.fit_intercept)
     F = start.factors.astype(dtype)
     k = F.rank - n_levels
-    B = np.zeros((n_intercepts, d), dtype)
-    if start.coefficients is not None and problem.fit_intercept:
+    D = problem.free_terms
+    B = np.zeros((D.shape[1], d), dtype)
+    if start.coefficients is not None:
         B = start.coefficients.astype(dtype)
-    D = np.ones((n, n_intercepts), dtype)
     E = np.ones((n_levels, d), dtype)
     return FreeFactors(D, E, F.codes[:, :k], F.C[:k], F.codes[:, k:], B)
 

@@ -1,4 +1,4 @@
-"""A start for sparse counts: column means of logs, then leading singular vectors of the rest."""
+"""A start for sparse counts: regressions of logs, then leading singular vectors of the rest."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from regfactor.tables.epca.count_blocks import BlockedFactored, CountBlocks
 
 
 def first_point(problem: BlockedFactored) -> FactorPoint:
-    """Return factors and intercepts near the data, as `solvers.starts.first_point` of all entries.
+    """Return factors and free terms near the data, as `solvers.starts.first_point` of all entries.
 
     Data in units of the predictor are y_ij = b_j + s_ij - o_i with a sparse s, so that regressions
-    on ones are sums of s, and what is left to explain is s plus a matrix of rank at most three.
+    on few columns D are products with s, and what is left to explain is s plus a matrix of low
+    rank, left @ right.
     """
     counts = problem.counts
     n, d = counts.shape
@@ -28,30 +29,29 @@ def first_point(problem: BlockedFactored) -> FactorPoint:
     offset = np.zeros(n)
     if counts.offset is not None:
         offset = counts.offset[:, 0].astype(np.float64)
+    left = np.column_stack([np.ones(n), -offset])
+    right = np.vstack([base, np.ones(d)])
     B = None
-    right = base
-    if problem.fit_intercept:
-        total = weights.sum()
-        mean_offset = weights @ offset / total
-        means = np.asarray(s.T @ weights) / total
-        intercepts = base + means - mean_offset
-        B = intercepts[None].astype(counts.dtype)
-        right = mean_offset - means
+    D = problem.free_terms.astype(np.float64)
+    if D.shape[1]:
+        weighted = D * weights[:, None]
+        moments = (s.T @ weighted).T + weighted.T @ left @ right
+        B = np.linalg.lstsq(D.T @ weighted, moments)[0]
+        left = np.hstack([left, D])
+        right = np.vstack([right, -B])
+        B = B.astype(counts.dtype)
     A = np.zeros((n, 0))
-    level = -offset
     if problem.levels:
-        mean_of_row = np.asarray(s.sum(axis=1)) / d
-        mean_of_row = mean_of_row + right.mean() + level
+        mean_of_row = np.asarray(s.sum(axis=1)) / d + left @ right.mean(axis=1)
         A = mean_of_row[:, None]
-        level = level - mean_of_row
+        left = np.hstack([left, -A])
+        right = np.vstack([right, np.ones(d)])
     codes = np.zeros((n, problem.rank))
     C = np.zeros((problem.rank, d))
     if problem.rank:
         root = np.sqrt(weights)[:, None]
-        left = np.column_stack([np.ones(n), level]) * root
-        fixed = np.vstack([right, np.ones(d)])
         scaled = scipy.sparse.csr_array(s.multiply(root))
-        low_rank = aslinearoperator(left) @ aslinearoperator(fixed)
+        low_rank = aslinearoperator(left * root) @ aslinearoperator(right)
         rest = aslinearoperator(scaled) + low_rank
         codes, C = _leading(rest, problem.rank, root)
     E = np.ones((int(problem.levels), d))

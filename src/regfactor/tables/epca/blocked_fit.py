@@ -20,10 +20,17 @@ from regfactor.tables.epca.block_newton import BlockNewton
 from regfactor.tables.epca.blocked_inputs import BlockedInputs
 from regfactor.tables.epca.count_blocks import BlockedFactored, CountBlocks
 from regfactor.tables.epca.deviance import MAX_NULL_SWEEPS, NULL_TOL
+from regfactor.tables.epca.entries import WeightedTable
 from regfactor.tables.epca.fitted_values import FittedValues
 from regfactor.tables.epca.heldout import HeldOutSearch, alpha_max
 from regfactor.tables.epca.problem import factored_problem
-from regfactor.tables.epca.row_scoring import FittedRows, RowKinds, RowScoring, padded
+from regfactor.tables.epca.row_scoring import (
+    FittedRows,
+    RowKinds,
+    RowScoring,
+    free_coefficients,
+    padded,
+)
 
 SAMPLE_ELEMENTS = 2**21  # entries of the rows on which strength and number of components are chosen
 DISPERSION_ELEMENTS = 2**19  # entries of the rows whose dispersion is found
@@ -38,17 +45,16 @@ def scoring_at(inputs: BlockedInputs, problem: BlockedFactored, point: FactorPoi
     k = problem.rank
     F = padded(point.factors, k, m)
     dtype = problem.counts.dtype
-    intercept = np.zeros(F.shape[1], dtype)
-    if point.coefficients is not None:
-        intercept = point.coefficients[0].astype(dtype)
+    free = free_coefficients(point, inputs.regressors, dtype)
     return RowScoring(
         replace(inputs.observation, loss=problem.counts.loss),
         F.C[:k],
-        intercept,
+        free.intercept,
         np.full(k, float(problem.alpha)),
         m > 0,
         np.zeros(k + m, dtype),
         np.eye(k, dtype=dtype),
+        free.slopes,
     )
 
 
@@ -66,7 +72,8 @@ def fit_blocks(inputs: BlockedInputs, problem: BlockedFactored, point: FactorPoi
     informative = np.empty(n, bool)
     inside = np.empty(n, bool)
     every = replace(inputs.counts(every_row=True), loss=problem.counts.loss)
-    for rows, data in every.blocks():
+    for rows, without_covariates in every.blocks():
+        data = scoring.shifted(without_covariates, every.regressors_of(rows))
         codes[rows], level[rows] = scoring(data, start[rows])
         kinds = scoring.kinds(data)
         informative[rows] = kinds.informative
@@ -91,7 +98,8 @@ def values_of_blocks(
     loss = 0.0
     for rows, data in counts.blocks():
         Z = codes[rows] @ C + fit.intercept + level[rows, None]
-        losses = data.astype(np.float64).row_values(Z)
+        exact = fit.scoring.shifted(data.astype(np.float64), counts.regressors_of(rows))
+        losses = exact.row_values(Z)
         loss += float(counts.weights[rows] @ losses)
     of_codes = counts.weights @ np.square(codes).sum(axis=1)
     squares = float(of_codes + np.square(C).sum())
@@ -102,7 +110,7 @@ def values_of_blocks(
 def _explained(counts: CountBlocks, levels: bool, loss: float) -> float:
     """1 - deviance / deviance of intercepts alone; zero where intercepts are perfect."""
     least = counts.infimum
-    if levels or counts.offset is not None:
+    if levels or counts.offset is not None or counts.regressors is not None:
         null_problem = BlockedFactored(counts, 0, 0.0, levels=levels)
         iterates = BlockNewton().iterates(null_problem, None)
         tol = NULL_TOL[counts.dtype.itemsize]
@@ -189,6 +197,10 @@ def with_theta(inputs: BlockedInputs, problem: BlockedFactored, run: Run) -> Blo
     offset = None
     if inputs.offset is not None:
         offset = inputs.offset[rows].astype(np.float64)
+    regressors = None
+    if inputs.regressors is not None:
+        regressors = inputs.regressors[rows]
+    sampled = WeightedTable(x, offset=offset, regressors=regressors)
     of_columns = np.maximum(inputs.observation.means, np.finfo(float).tiny)
     means = np.broadcast_to(of_columns, x.shape)
     if offset is not None:
@@ -200,22 +212,27 @@ def with_theta(inputs: BlockedInputs, problem: BlockedFactored, run: Run) -> Blo
         problem = replace(problem, counts=replace(problem.counts, loss=loss))
         point = solve_within(problem, DISPERSION_LIMITS, point).point
         scoring = scoring_at(inputs, problem, point)
-        means = _means_without(scoring, x, offset, folds)
+        means = _means_without(scoring, sampled, folds)
     loss = NegativeBinomial(pooled_theta(x, means, np.ones_like(x)))
     return replace(problem, counts=replace(problem.counts, loss=loss), start=point)
 
 
-def _means_without(scoring: RowScoring, x: Array, offset: Array | None, folds: Array) -> Array:
-    """Return the means of entries under codes that are scored without them."""
+def _means_without(scoring: RowScoring, rows: WeightedTable, folds: Array) -> Array:
+    """Return the means of entries under codes that are scored without them.
+
+    Offsets of the rows hold their exposures already.
+    """
     loss = scoring.observation.loss
+    x = rows.table
+    added = replace(scoring, observation=replace(scoring.observation, totals=False)).added(rows)
     means = np.empty_like(x)
     for fold in range(N_FOLDS):
         hidden = folds == fold
         shown = np.where(hidden, np.nan, x)
-        data = Data.of(shown, loss, None, offset)
+        data = Data.of(shown, loss, None, added)
         codes, level = scoring(data)
         Z = codes @ scoring.C + scoring.intercept + level[:, None]
-        if offset is not None:
-            Z = Z + offset
+        if added is not None:
+            Z = Z + added
         means[hidden] = loss.predict(Z[hidden])
     return np.maximum(means, np.finfo(float).tiny)

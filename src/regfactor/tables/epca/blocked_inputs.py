@@ -50,12 +50,17 @@ def as_sparse_table(estimator: Any, X: Any, reset: bool) -> Any:
     )
 
 
-def dense_blocks(table: Any, offset: Array | None) -> Iterator[WeightedTable]:
+def dense_blocks(
+    table: Any,
+    offset: Array | None,
+    regressors: Array | None = None,
+) -> Iterator[WeightedTable]:
     """Yield the rows of a sparse table whose absent entries are zeros, as dense tables."""
     for rows in row_blocks(table.shape):
         yield WeightedTable(
             table[rows].toarray(),
             offset=None if offset is None else offset[rows],
+            regressors=None if regressors is None else regressors[rows],
         )
 
 
@@ -69,6 +74,7 @@ class BlockedInputs:
     observation: ObservationModel
     names: list[Any] | None
     exposure: Array  # of rows; zeros where totals are no exposures
+    regressors: Array | None = None  # of all rows
     kernel = None
 
     @staticmethod
@@ -79,6 +85,7 @@ class BlockedInputs:
         loss: Loss,
         totals: bool,
         names: list[Any] | None,
+        regressors: Array | None = None,
     ) -> BlockedInputs:
         """Return the checked arguments of a fit."""
         check_values(Poisson() if isinstance(loss, NegativeBinomial) else loss, table)
@@ -87,7 +94,15 @@ class BlockedInputs:
         if totals:
             parts = [observation.exposure(rows) for rows in dense_blocks(table, offset)]
             exposure = np.concatenate(parts)
-        return BlockedInputs(table, row_weights, offset, observation, names, exposure)
+        return BlockedInputs(
+            table,
+            row_weights,
+            offset,
+            observation,
+            names,
+            exposure,
+            regressors,
+        )
 
     @property
     def offset_given(self) -> bool:
@@ -120,7 +135,12 @@ class BlockedInputs:
     def counts(self, every_row: bool) -> CountBlocks:
         """Return all rows without their weights, or those that are learned from with them."""
         if every_row or self.row_weights is None:
-            return CountBlocks(self.table, self.observation.loss, self.offset)
+            return CountBlocks(
+                self.table,
+                self.observation.loss,
+                self.offset,
+                regressors=self.regressors,
+            )
         counted = self.counted
         offset = None if self.offset is None else self.offset[counted]
         return CountBlocks(
@@ -128,13 +148,15 @@ class BlockedInputs:
             self.observation.loss,
             offset,
             self.row_weights[counted],
+            None if self.regressors is None else self.regressors[counted],
         )
 
     def some_rows(self, rows: Array) -> EpcaInputs:
         """Return some rows as the arguments of a fit to a dense table."""
         weights = None if self.row_weights is None else self.row_weights[rows]
         offset = None if self.offset is None else self.offset[rows]
-        given = WeightedTable(self.table[rows].toarray(), weights, None, offset)
+        regressors = None if self.regressors is None else self.regressors[rows]
+        given = WeightedTable(self.table[rows].toarray(), weights, None, offset, regressors)
         observation = ObservationModel(
             self.observation.loss,
             self.observation.means,

@@ -40,6 +40,7 @@ class CountBlocks:
     loss: Loss
     offset: Array | None = None  # n x 1
     row_weights: Array | None = None
+    regressors: Array | None = None  # n x q, of rows
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -58,6 +59,12 @@ class CountBlocks:
         if self.row_weights is None:
             return np.ones(self.shape[0])
         return self.row_weights.astype(np.float64)
+
+    def regressors_of(self, rows: slice) -> Array | None:
+        """The covariates of some rows."""
+        if self.regressors is None:
+            return None
+        return self.regressors[rows]
 
     def blocks(self) -> Iterator[tuple[slice, Data]]:
         """Yield blocks of rows as dense data, without the weights of rows."""
@@ -96,8 +103,8 @@ class CountBlocks:
 class BlockedFactored(Problem[FactorPoint]):
     """L(Phi C + D B + A E) + alpha/2 (sum_i w_i |phi_i|^2 + |C|^2) at a fixed rank.
 
-    D B is a free intercept of columns and A E a free level of rows; each may be absent. Levels come
-    last in the codes.
+    D B are free intercepts of columns and regressions on covariates, A E a free level of rows; each
+    may be absent. Levels come last in the codes.
     """
 
     counts: CountBlocks
@@ -107,6 +114,14 @@ class BlockedFactored(Problem[FactorPoint]):
     levels: bool = False
     start: FactorPoint | None = None
     solvers = ("regfactor.tables.epca.block_newton:BlockNewton",)
+
+    @property
+    def free_terms(self) -> Array:
+        """D: ones where there are intercepts, then the covariates."""
+        D = np.ones((self.counts.shape[0], int(self.fit_intercept)), self.counts.dtype)
+        if self.counts.regressors is None:
+            return D
+        return np.hstack([D, self.counts.regressors.astype(D.dtype)])
 
     @property
     def smallest_tol(self) -> float:

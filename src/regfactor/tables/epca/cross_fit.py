@@ -23,17 +23,24 @@ FOLD_SHARE = 0.125  # of the entries, so that what is missing in a fold is near 
 COMPARISON_LIMITS = Limits(tol=1e-3, max_iter=200)
 
 
-def cross_fitted(inputs: EpcaInputs, problem: Convex | Factored) -> HeldOutEntries:
+def cross_fitted(
+    inputs: EpcaInputs,
+    problem: Convex | Factored,
+    fit_intercept: bool,
+) -> HeldOutEntries:
     """Return observed entries as fits without them predict them, some of each of four folds."""
     table = with_missing_as_nan(inputs.given.table).astype(np.float64)
     folds = np.random.default_rng(0).integers(round(1 / FOLD_SHARE), size=table.shape)
-    parts = [_without(inputs, problem, table, folds == fold) for fold in range(N_FOLDS)]
+    parts = [
+        _without(inputs, problem, fit_intercept, table, folds == fold) for fold in range(N_FOLDS)
+    ]
     return HeldOutEntries.stacked(parts)
 
 
 def _without(
     inputs: EpcaInputs,
     problem: Convex | Factored,
+    fit_intercept: bool,
     table: Array,
     hidden: Array,
 ) -> HeldOutEntries:
@@ -44,10 +51,10 @@ def _without(
         given.row_weights,
         None if given.entry_weights is None else with_missing_as_nan(given.entry_weights),
         given.offset,
+        given.regressors,
     )
     data = inputs.observation.data(masked.learned)
     part = EpcaInputs(masked, masked.learned, inputs.observation, data, None, inputs.names)
-    fit_intercept = problem.design is not None
     # of as many more entries, signal is as much stronger
     alpha = problem.alpha * (1 - FOLD_SHARE)
     if isinstance(problem, Convex):
@@ -59,11 +66,11 @@ def _without(
         point = solve_within(stated, COMPARISON_LIMITS, first_point(stated)).point
     fit = fit_rows(part, stated, point, fit_intercept)
     Z = fit.codes @ fit.components + fit.intercept + fit.level[:, None]
-    every = inputs.observation.data(masked)
+    every = fit.scoring.data(masked)
     leverage = row_leverages(fit.scoring, every, Z)
-    offset = inputs.observation.offset(masked)
-    if offset is not None:
-        Z = Z + offset
+    added = fit.scoring.added(masked)
+    if added is not None:
+        Z = Z + added
     rows, columns = np.nonzero(hidden & ~np.isnan(table))
     cells = rows, columns
     return HeldOutEntries(rows, columns, table[cells], Z[cells], leverage[cells])

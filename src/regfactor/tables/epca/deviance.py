@@ -28,16 +28,22 @@ def null_solution(problem: Factored) -> Solution[FactorPoint]:
     return run(newton_sweeps(null, first_point(null)), tol=tol, max_iter=MAX_NULL_SWEEPS)
 
 
-def deviance_explained(data: Data, loss: float, rows: Array | None, levels: bool) -> float:
-    """1 - deviance / deviance of intercepts alone; zero where intercepts are perfect.
+def deviance_explained(
+    data: Data,
+    loss: float,
+    rows: Array | None,
+    levels: bool,
+    regressors: Array | None = None,
+) -> float:
+    """1 - deviance / deviance of intercepts and covariates alone; zero where these are perfect.
 
     `loss` is that of the fit, and `levels` states whether rows have free levels.
     """
     weighted = weighted_rows(data, rows)
     if _at_ends(weighted):
         return 0.0
-    if levels or data.terms[0].offset is not None:
-        null = null_solution(_intercepts_alone(data, rows, levels)).objective
+    if levels or regressors is not None or data.terms[0].offset is not None:
+        null = null_solution(_free_terms_alone(data, rows, levels, regressors)).objective
     else:
         null = loss_of_means(weighted)
     explicable = null - weighted.infimum
@@ -53,14 +59,22 @@ def weighted_rows(data: Data, rows: Array | None) -> Data:
     return data.weighted(rows)
 
 
-def _intercepts_alone(data: Data, rows: Array | None, levels: bool) -> Factored:
+def _free_terms_alone(
+    data: Data,
+    rows: Array | None,
+    levels: bool,
+    regressors: Array | None,
+) -> Factored:
     n, d = data.shape
+    D = np.ones((n, 1), data.dtype)
+    if regressors is not None:
+        D = np.hstack([D, regressors.astype(data.dtype)])
     return Factored(
         data,
         SquaredL2(),
         SquaredL2(),
         row_weights=rows,
-        design=Design.intercept(n, data.dtype),
+        design=Design(D),
         extra_components=np.ones((1, d)) if levels else None,
     )
 

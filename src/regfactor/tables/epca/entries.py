@@ -74,12 +74,16 @@ class Entries:
 
 @frozen
 class WeightedTable:
-    """A table with the weights of its rows and entries, and offsets of its predictors."""
+    """A table with the weights of its rows and entries, offsets of its predictors, and covariates.
+
+    Covariates are the regressors of its rows, n x q.
+    """
 
     table: Any
     row_weights: Array | None = None
     entry_weights: Any = None
     offset: Array | None = None
+    regressors: Array | None = None
 
     @property
     def counted(self) -> Any:
@@ -99,6 +103,7 @@ class WeightedTable:
             self.row_weights[counted],
             None if self.entry_weights is None else self.entry_weights[counted],
             None if self.offset is None else self.offset[counted],
+            None if self.regressors is None else self.regressors[counted],
         )
 
     @property

@@ -33,6 +33,7 @@ from regfactor.fitting.inputs import (
     warn_of_empty,
     weigh_rows,
 )
+from regfactor.fitting.known import CovariateCodes
 from regfactor.fitting.logged_counts import warn_of_logarithms
 from regfactor.fitting.parameters import (
     AUTO,
@@ -45,7 +46,7 @@ from regfactor.fitting.parameters import (
 from regfactor.fitting.selection import Selection
 from regfactor.fitting.side_by_side import with_missing_as_nan
 from regfactor.kernels import as_kernel, is_pairwise
-from regfactor.losses import Loss, Multinomial, NegativeBinomial, Poisson
+from regfactor.losses import Gamma, Loss, Multinomial, NegativeBinomial, Poisson
 from regfactor.problems import Convex, Factored
 from regfactor.problems.layout import Dense, Pattern
 from regfactor.solvers.base import solve_within
@@ -160,9 +161,13 @@ class ExponentialFamilyPCA(FactorTransformer):
     intercept_ : ndarray of shape (n_features,)
     row_offset_ : ndarray of shape (n_samples,)
         With `row_offset`.
+    covariate_coef_ : ndarray of shape (n_covariates, n_features)
+        With covariates: what each adds to the predictors.
+    covariate_names_ : list of str
+        With covariates: their names, with the level of an indicator.
     deviance_explained_ : float
         One minus the deviance over that of a model without components, which has intercepts in any
-        case.
+        case, and the covariates.
     theta_ : float
         With the family "negative_binomial": its dispersion.
     alpha_, objective_ : float
@@ -238,6 +243,8 @@ class ExponentialFamilyPCA(FactorTransformer):
         sample_weight: Any = None,
         entry_weight: Any = None,
         offset: Any = None,
+        *,
+        covariates: Any = None,
     ) -> Self:
         """Fit to a table; NaN marks missing entries.
 
@@ -251,30 +258,45 @@ class ExponentialFamilyPCA(FactorTransformer):
             How much each entry counts here; `transform` counts the entries of a row alike.
         offset : array-like of shape (n_samples,) or (n_samples, n_features), optional
             Added to the predictors: the log of the exposure of a row, or of an entry.
+        covariates : array-like or frame of shape (n_samples, n_covariates), optional
+            What the predictors of rows are regressed on, without a penalty, in addition to the
+            components: batches, doses, ages. Labels become indicators of their levels. A column of
+            counts that is zero in all rows of a level has no best coefficient there, which then
+            falls until it changes the objective no more. Not for the family "gamma", kernels, and
+            "multinomial" with `n_components=None`.
 
         Returns
         -------
         self
         """
-        return self._fit(X, sample_weight, entry_weight, offset)
+        return self._fit(X, sample_weight, entry_weight, offset, covariates)
 
-    def transform(self, X: Any, offset: Any = None) -> Array:
+    def transform(self, X: Any, offset: Any = None, *, covariates: Any = None) -> Array:
         """Return the codes of each row, scored alone with fixed components; NaN is allowed.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         offset : array-like of shape (n_samples,) or (n_samples, n_features), optional
+        covariates : array-like or frame of shape (n_samples, n_covariates), optional
+            Those of the rows, where `fit` was given some.
 
         Returns
         -------
         ndarray of shape (n_samples, n_components)
         """
         check_is_fitted(self)
-        codes = [self._scored(rows)[0] for rows in self._row_tables(X, offset)]
+        tables = self._row_tables(X, offset, covariates)
+        codes = [self._scored(rows)[0] for rows in tables]
         return np.concatenate(codes)
 
-    def inverse_transform(self, X: Any, offset: Any = None) -> Array:
+    def inverse_transform(
+        self,
+        X: Any,
+        offset: Any = None,
+        *,
+        covariates: Any = None,
+    ) -> Array:
         """Return the mean response that codes predict; of "multinomial" the shares of a row.
 
         Parameters
@@ -284,20 +306,27 @@ class ExponentialFamilyPCA(FactorTransformer):
             Added to the predictors, such as `row_offset_` or the offset of `fit`. None is zero: an
             exposure of one where `fit` was given offsets, and with `row_offset` that of the mean
             row. Codes do not hold the exposure.
+        covariates : array-like or frame of shape (n_samples, n_covariates), optional
+            Those of the rows, where `fit` was given some; None takes their means there, or zeros
+            without an intercept.
 
         Returns
         -------
         ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        Z = codes_of(X, len(self.components_)) @ self.components_ + self.intercept_
+        Z = codes_of(X, len(self.components_)) @ self.components_ + self._scoring.intercept
+        if covariates is not None:
+            regressors = self._regressors(covariates, len(Z))
+            assert regressors is not None and self._scoring.slopes is not None
+            Z = Z + regressors @ self._scoring.slopes
         levels = is_option(self.row_offset, "fit")
         added = as_offset(offset, Z, self._observation.loss, levels)
         if added is not None:
             Z = Z + added
         return self._observation.predict(Z)
 
-    def complete(self, X: Any, offset: Any = None) -> Any:
+    def complete(self, X: Any, offset: Any = None, *, covariates: Any = None) -> Any:
         """Return the table with missing entries filled by the mean response.
 
         Observed entries are kept. In columns of whole numbers the mean is rounded, and in boolean
@@ -309,6 +338,8 @@ class ExponentialFamilyPCA(FactorTransformer):
         X : array-like of shape (n_samples, n_features)
             The training table or new rows.
         offset : array-like of shape (n_samples,) or (n_samples, n_features), optional
+        covariates : array-like or frame of shape (n_samples, n_covariates), optional
+            Those of the rows, where `fit` was given some.
 
         Returns
         -------
@@ -319,7 +350,7 @@ class ExponentialFamilyPCA(FactorTransformer):
             raise ValueError(
                 "The table of a kernel model is a Gram matrix, which has no entries to fill."
             )
-        rows = self._new_rows(X, offset)
+        rows = self._new_rows(X, offset, covariates)
         table = rows.table
         Z = self._predictors(rows, Dense(table.shape))
         return filled(X, table, self._observation.response(Z, table))
@@ -329,6 +360,8 @@ class ExponentialFamilyPCA(FactorTransformer):
         X: Any,
         level: float = 0.9,
         offset: Any = None,
+        *,
+        covariates: Any = None,
     ) -> PredictionInterval:
         """Return limits between which missing entries lie with a given probability.
 
@@ -344,6 +377,8 @@ class ExponentialFamilyPCA(FactorTransformer):
         level : float, default=0.9
             Share of the missing entries that is to be covered, in (0, 1).
         offset : array-like of shape (n_samples,) or (n_samples, n_features), optional
+        covariates : array-like or frame of shape (n_samples, n_covariates), optional
+            Those of the rows, where `fit` was given some.
 
         Returns
         -------
@@ -357,16 +392,16 @@ class ExponentialFamilyPCA(FactorTransformer):
             raise ValueError(
                 "The table of a kernel model is a Gram matrix, which has no entries to fill."
             )
-        calibration = self._calibrated(X, offset)
-        given = self._new_rows(X, offset)
+        calibration = self._calibrated(X, offset, covariates)
+        given = self._new_rows(X, offset, covariates)
         table = with_missing_as_nan(given.table)
         rows = replace(given, table=table)
         Z = self._predictors(rows, Dense(table.shape))
-        added = self._observation.offset(rows)
+        added = self._scoring.added(rows)
         lower = np.empty(table.shape)
         upper = np.empty(table.shape)
         without_offset = Z if added is None else Z - added
-        leverage = row_leverages(self._scoring, self._observation.data(rows), without_offset)
+        leverage = row_leverages(self._scoring, self._scoring.data(rows), without_offset)
         for j in range(table.shape[1]):
             entries = calibration.entries(j, Z[:, j].astype(np.float64), leverage[:, j])
             lower[:, j], upper[:, j] = entries.limits(calibration.deviations(j, level))
@@ -375,7 +410,7 @@ class ExponentialFamilyPCA(FactorTransformer):
             filled(X, table, upper.astype(table.dtype)),
         )
 
-    def _calibrated(self, X: Any, offset: Any) -> EntryCalibration:
+    def _calibrated(self, X: Any, offset: Any, covariates: Any) -> EntryCalibration:
         """Return the calibration, by fits to the training table without some of its entries."""
         if self._calibration is not None:
             return self._calibration
@@ -390,13 +425,20 @@ class ExponentialFamilyPCA(FactorTransformer):
             n_components=None if self.n_components is None else len(self.components_),
             family=self._observation.loss,
         )
-        inputs = model._read(X, offset=offset)
-        held = cross_fitted(inputs, model._state(inputs))
+        inputs = model._read(X, offset=offset, covariates=covariates)
+        held = cross_fitted(inputs, model._state(inputs), self.fit_intercept)
         parts: list[tuple[Any, Loss]] = [(slice(None), self._observation.fitted)]
         self._calibration = EntryCalibration.of(parts, held, len(self.intercept_))
         return self._calibration
 
-    def score(self, X: Any, y: Any = None, offset: Any = None) -> float:
+    def score(
+        self,
+        X: Any,
+        y: Any = None,
+        offset: Any = None,
+        *,
+        covariates: Any = None,
+    ) -> float:
         """Return the mean log likelihood of an observed entry, base measure included.
 
         The codes of a row are fitted to the entries that are scored, so the score grows with the
@@ -407,6 +449,8 @@ class ExponentialFamilyPCA(FactorTransformer):
         X : array-like of shape (n_samples, n_features)
         y : ignored
         offset : array-like of shape (n_samples,) or (n_samples, n_features), optional
+        covariates : array-like or frame of shape (n_samples, n_covariates), optional
+            Those of the rows, where `fit` was given some.
 
         Returns
         -------
@@ -416,7 +460,7 @@ class ExponentialFamilyPCA(FactorTransformer):
         loss = self._observation.loss
         total = 0.0
         n_observed = 0
-        for rows in self._row_tables(X, offset):
+        for rows in self._row_tables(X, offset, covariates):
             held = rows.entries
             observed = held.w > 0
             if not observed.any():
@@ -445,11 +489,12 @@ class ExponentialFamilyPCA(FactorTransformer):
         sample_weight: Any = None,
         entry_weight: Any = None,
         offset: Any = None,
+        covariates: Any = None,
     ) -> EpcaInputs | BlockedInputs:
         loss = as_family(self.family, self.trials)
         check_form(self.n_components, self.row_offset, loss)
         if self._is_blocked(X, loss, entry_weight, offset):
-            return self._read_blocks(X, loss, sample_weight, offset)
+            return self._read_blocks(X, loss, sample_weight, offset, covariates)
         table = as_float_table(self, X, None, reset=True)
         kernel = None
         if self.kernel is not None:
@@ -462,7 +507,9 @@ class ExponentialFamilyPCA(FactorTransformer):
             check_values(Poisson(), table)
             weights = entries if rows is None else weigh_rows(table, entries, rows)
             loss = NegativeBinomial(common_theta(table, weights))
-        given = WeightedTable(table, rows, entries, as_offset(offset, table, loss))
+        added = as_offset(offset, table, loss)
+        regressors = self._read_covariates(covariates, table, loss)
+        given = WeightedTable(table, rows, entries, added, regressors)
         learned = given.learned
         if is_option(self.alpha, "auto") or is_option(self.n_components, "auto"):
             check_enough(learned)
@@ -486,6 +533,7 @@ class ExponentialFamilyPCA(FactorTransformer):
         loss: Loss,
         sample_weight: Any,
         offset: Any,
+        covariates: Any,
     ) -> BlockedInputs:
         table = as_sparse_table(self, X, reset=True)
         names = names_of(self, None, table.shape[1])
@@ -497,7 +545,30 @@ class ExponentialFamilyPCA(FactorTransformer):
                 loss,
                 is_option(self.row_offset, "total"),
                 names,
+                self._read_covariates(covariates, table, loss),
             )
+
+    def _read_covariates(self, covariates: Any, table: Any, loss: Loss) -> Array | None:
+        """Return covariates as regressors, and keep how they are encoded."""
+        self._covariates = None
+        if covariates is None:
+            return None
+        whole_rows = isinstance(loss, Multinomial) and self.n_components is None
+        if isinstance(loss, Gamma) or whole_rows or self.kernel is not None:
+            raise ValueError(
+                "covariates are not for family='gamma', kernels, and family='multinomial' with "
+                "n_components=None: leave them out, or use another family."
+            )
+        self._covariates = CovariateCodes.of(covariates, table, self.fit_intercept)
+        return self._covariates.encode(covariates, table.shape[0])
+
+    def _regressors(self, covariates: Any, n: int) -> Array | None:
+        """Return the covariates of new rows as regressors; raise if they do not fit the model."""
+        if self._covariates is not None:
+            return self._covariates.encode(covariates, n)
+        if covariates is not None:
+            raise ValueError("The model was fitted without covariates: pass none here.")
+        return None
 
     def _context(self, inputs: EpcaInputs | BlockedInputs) -> AbstractContextManager[Any]:
         return naming_columns_in_errors(inputs.names)
@@ -619,6 +690,11 @@ class ExponentialFamilyPCA(FactorTransformer):
         self.codes_ = fit.codes
         self.components_ = fit.components
         self.intercept_ = fit.intercept
+        slopes = fit.scoring.slopes
+        if self._covariates is not None and slopes is not None:
+            self.covariate_coef_ = self._covariates.coefficients(slopes)
+            self.covariate_names_ = list(self._covariates.features)
+            self.intercept_ = fit.intercept + self._covariates.intercept(slopes)
         if is_option(self.row_offset, "fit"):
             self.row_offset_ = fit.level
         elif is_option(self.row_offset, "total"):
@@ -643,14 +719,20 @@ class ExponentialFamilyPCA(FactorTransformer):
         for prefix, selection in zip(("", "rank_"), selections, strict=False):
             self._keep(selection, prefix)
 
-    def _row_tables(self, X: Any, offset: Any) -> Iterator[WeightedTable]:
+    def _row_tables(
+        self,
+        X: Any,
+        offset: Any,
+        covariates: Any,
+    ) -> Iterator[WeightedTable]:
         """Yield rows with their offset: all, or blocks of a sparse table that stays sparse."""
         if self._kernel is not None or not is_large_sparse(X, self.sparse_zeros):
-            yield self._new_rows(X, offset)
+            yield self._new_rows(X, offset, covariates)
             return
         self._warn_of_offset(offset)
         table = as_sparse_table(self, X, reset=False)
-        yield from dense_blocks(table, as_offset(offset, table, self._observation.loss))
+        added = as_offset(offset, table, self._observation.loss)
+        yield from dense_blocks(table, added, self._regressors(covariates, table.shape[0]))
 
     def _warn_of_offset(self, offset: Any) -> None:
         """Warn if `fit` was given an offset and new rows have none."""
@@ -660,13 +742,17 @@ class ExponentialFamilyPCA(FactorTransformer):
                 "assumed, an exposure of one. Pass their offset."
             )
 
-    def _new_rows(self, X: Any, offset: Any) -> WeightedTable:
+    def _new_rows(self, X: Any, offset: Any, covariates: Any) -> WeightedTable:
         """Return rows with their offset; under a kernel, their kernel against the training rows."""
         table = as_float_table(self, X, None, reset=False)
         if self._kernel is not None:
             table = self._kernel.gram(table)
         self._warn_of_offset(offset)
-        return WeightedTable(table, offset=as_offset(offset, table, self._observation.loss))
+        return WeightedTable(
+            table,
+            offset=as_offset(offset, table, self._observation.loss),
+            regressors=self._regressors(covariates, table.shape[0]),
+        )
 
     def _scored(self, rows: WeightedTable) -> tuple[Array, Array]:
         """Return the codes and the levels of rows."""
@@ -675,18 +761,19 @@ class ExponentialFamilyPCA(FactorTransformer):
         if self._observation.fitted.unbounded and not rows.entries.n_observed:
             return np.zeros((n, len(self.components_)), dtype), np.zeros(n, dtype)
         with naming_columns_in_errors(names_of(self, None, d)):
-            return self._scoring(self._observation.data(rows))
+            return self._scoring(self._scoring.data(rows))
 
     def _predictors(self, rows: WeightedTable, layout: Dense | Pattern) -> Array:
         """Return the predictors of rows where a layout has entries, offsets included."""
         codes, level = self._scored(rows)
         dtype = rows.table.dtype
         by_row = level[:, None]
-        added = self._observation.offset(rows)
+        added = self._scoring.added(rows)
         if added is not None:
             by_row = by_row + added
         Z = layout.entries(Factors(codes, self.components_.astype(dtype)))
-        return Z + layout.spread(self.intercept_.astype(dtype)) + at_entries(layout, by_row)
+        intercept = self._scoring.intercept.astype(dtype)
+        return Z + layout.spread(intercept) + at_entries(layout, by_row)
 
     def __sklearn_tags__(self) -> Tags:
         """Declare which tables are accepted; a precomputed kernel is split by rows and columns."""

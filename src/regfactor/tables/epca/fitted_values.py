@@ -45,18 +45,26 @@ def fitted_values(
     level = fit.level[counted, None]
     wide = np.hstack([codes, one, level])
     Z = Factors(wide, np.vstack([C, b, np.ones_like(b)]))
-    loss = loss_of_rows(data, Z, rows)
+    loss = loss_of_rows(fit.scoring.shifted(data, learned.regressors), Z, rows)
     observed = data
     observed_loss = loss
     if not data.unbounded:
         # missing entries hold placeholders, which explain nothing
         observed = data.kept(learned.entries.dense.w > 0)
         observed_loss = loss_of_rows(observed, Z, rows)
-    explained = deviance_explained(observed, observed_loss, rows, fit.scoring.levels)
+    explained = deviance_explained(
+        observed,
+        observed_loss,
+        rows,
+        fit.scoring.levels,
+        learned.regressors,
+    )
     if isinstance(problem, Convex):
         columns = counted_columns(inputs, fit_intercept)
         F = Factors(codes / problem.map.diagonal, C[:, columns])
         B = b[:, columns] if fit_intercept else None
+        if fit.scoring.slopes is not None:
+            B = np.vstack([b[: int(fit_intercept)], fit.scoring.slopes.astype(np.float64)])
         return FittedValues(problem.astype(np.float64).objective(F, B), explained)
     constant = 0.0
     if isinstance(inputs.observation.loss, Multinomial):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from regfactor.core.factors import FactorPoint, Factors
+from regfactor.core.params import Array
 from regfactor.losses import Multinomial
 from regfactor.maps import RowScale
 from regfactor.penalties import SquaredL2, Trace
@@ -22,7 +23,7 @@ def convex_problem(inputs: EpcaInputs, alpha: float, fit_intercept: bool) -> Con
     data = inputs.data
     if isinstance(inputs.observation.loss, Multinomial):
         data = _whole_rows(inputs, fit_intercept)
-    design = _intercept(data, fit_intercept)
+    design = design_of(data, fit_intercept, inputs.learned.regressors)
     rows = inputs.learned.row_weights
     if rows is None:
         return Convex(data, Trace(), alpha, design=design)
@@ -52,15 +53,19 @@ def factored_problem(
         rank,
         alpha,
         row_weights=inputs.learned.row_weights,
-        design=_intercept(data, fit_intercept),
+        design=design_of(data, fit_intercept, inputs.learned.regressors),
         extra_components=np.ones((1, d), data.dtype) if levels else None,
     )
 
 
-def _intercept(data: Data, fit_intercept: bool) -> Design | None:
-    if not fit_intercept:
+def design_of(data: Data, fit_intercept: bool, regressors: Array | None) -> Design | None:
+    """Return the free terms of rows: intercepts first, then covariates."""
+    D = np.ones((data.shape[0], int(fit_intercept)), data.dtype)
+    if regressors is not None:
+        D = np.hstack([D, regressors.astype(data.dtype)])
+    if not D.shape[1]:
         return None
-    return Design.intercept(data.shape[0], data.dtype)
+    return Design(D)
 
 
 def _whole_rows(inputs: EpcaInputs, fit_intercept: bool) -> Data:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from regfactor.losses import Gamma, Multinomial
 from regfactor.penalties import PowerPenalty
 from regfactor.problems import Convex, Data, Factored
 from regfactor.solvers.updates import newton_rows
+from regfactor.tables.epca.entries import WeightedTable
 from regfactor.tables.epca.inputs import EpcaInputs
 from regfactor.tables.epca.observation import ObservationModel
 from regfactor.tables.epca.problem import with_all_columns
@@ -34,6 +36,8 @@ class RowKinds:
 class RowScoring:
     """min over phi, level of sum_j w f((phi C)_j + level + b_j + o_j; x_j) + sum ridge phi^2 / 2.
 
+    Offsets o_j of a row are part of the data, what its covariates add too.
+
     Codes are phi @ rotation: published components are balanced with the codes of all rows, while
     rows are scored by those for which the codes are exact. At the optimum both are the same.
     `start` holds codes, and the level if there are levels, at which every predictor is legal.
@@ -46,6 +50,27 @@ class RowScoring:
     levels: bool
     start: Array
     rotation: Array
+    slopes: Array | None = None  # coefficients of covariates
+
+    def data(self, rows: WeightedTable) -> Data:
+        """Return the data of rows, at what their covariates add to the predictors."""
+        return self.shifted(self.observation.data(rows), rows.regressors)
+
+    def added(self, rows: WeightedTable) -> Array | None:
+        """Return what is added to the predictors of rows: offsets, exposures, and covariates."""
+        offset = self.observation.offset(rows)
+        if self.slopes is None or rows.regressors is None:
+            return offset
+        by_covariates = rows.regressors.astype(rows.table.dtype) @ self.slopes
+        if offset is None:
+            return by_covariates
+        return offset + by_covariates
+
+    def shifted(self, data: Data, regressors: Array | None) -> Data:
+        """Return data at what covariates add to the predictors."""
+        if self.slopes is None or regressors is None:
+            return data
+        return data.shifted(regressors.astype(data.dtype), self.slopes.astype(data.dtype))
 
     def __call__(self, data: Data, start: Array | None = None) -> tuple[Array, Array]:
         """Return phi @ rotation and the level of each row; zeros for a row without information."""
@@ -163,9 +188,10 @@ def fit_rows(
     """Return all rows scored exactly under the components of a point, then balanced with them."""
     given = inputs.given
     scoring, start = _scoring_at(inputs, problem, with_all_columns(point, inputs))
-    data = inputs.data
-    if inputs.learned is not given:
-        data = inputs.observation.data(given)
+    if inputs.learned is given:
+        data = scoring.shifted(inputs.data, given.regressors)
+    else:
+        data = scoring.data(given)
     codes, level = scoring(data, start)
     if scoring.levels and fit_intercept:
         scoring, level = scoring.with_centered_levels(level, given.weights, scoring.kinds(data))
@@ -202,20 +228,45 @@ def _scoring_at(
         first += codes.mean(axis=0)
     start = np.tile(first, (table.shape[0], 1))
     start[inputs.given.counted, : codes.shape[1]] = codes
-    intercept = np.zeros(F.shape[1], table.dtype)
-    if point.coefficients is not None:
-        intercept = point.coefficients[0].astype(table.dtype)
+    free = free_coefficients(point, inputs.given.regressors, table.dtype)
     rotation = np.eye(k, dtype=table.dtype)
     scoring = RowScoring(
         inputs.observation,
         F.C[:k],
-        intercept,
+        free.intercept,
         ridge,
         m > 0,
         first,
         rotation,
+        free.slopes,
     )
     return scoring, start
+
+
+@frozen
+class FreeCoefficients:
+    """Offsets of the columns, zero where there is no intercept, and coefficients of covariates."""
+
+    intercept: Array
+    slopes: Array | None
+
+
+def free_coefficients(
+    point: FactorPoint,
+    regressors: Array | None,
+    dtype: Any,
+) -> FreeCoefficients:
+    """Return the free coefficients of a point: intercepts, if any, come first."""
+    B = np.zeros((0, point.factors.shape[1]), dtype)
+    if point.coefficients is not None:
+        B = point.coefficients.astype(dtype)
+    n_slopes = 0
+    if regressors is not None:
+        n_slopes = regressors.shape[1]
+    n_intercepts = len(B) - n_slopes
+    # the sum of one intercept, or of none
+    intercept = B[:n_intercepts].sum(axis=0)
+    return FreeCoefficients(intercept, B[n_intercepts:] if n_slopes else None)
 
 
 def padded(F: Factors, k: int, m: int) -> Factors:

@@ -39,6 +39,8 @@ def warn_if_unbounded(fit: FittedRows, inputs: EpcaInputs, fit_intercept: bool) 
     offset = observation.offset(learned)
     if offset is not None:
         by_row = by_row + offset
+    if fit.scoring.slopes is not None and learned.regressors is not None:
+        by_row = by_row + learned.regressors @ fit.scoring.slopes
     product = layout.entries(Factors(codes, fit.components))
     Z = product + layout.spread(fit.intercept) + at_entries(layout, by_row)
     observed = held.w > 0
@@ -51,6 +53,8 @@ def warn_if_unbounded(fit: FittedRows, inputs: EpcaInputs, fit_intercept: bool) 
     distance = np.where(sign < 0, mean / observation.unit, distance)
     distance = np.where(sign > 0, high - mean, distance)
     of_columns = _with_ones(codes, fit_intercept)
+    if learned.regressors is not None:
+        of_columns = np.hstack([of_columns, learned.regressors])
     of_rows = _with_ones(fit.components.T, fit.scoring.levels)
     # the first finds both factors growing together, where neither is unbounded alone
     if (
