@@ -92,3 +92,13 @@ def test_the_commands_of_the_readme_are_those_of_the_page_that_makes_their_table
     )  # whose commands are run by its own test
     assert len(commands) >= 3
     assert [command for command in commands if command not in page] == []
+
+
+def test_the_readme_names_every_command():
+    pytest.importorskip("typer")
+    from regfactor.cli.app import app
+
+    section = text_of_readme().split("## From the command line")[1].split("\n## ")[0]
+    for command in app.registered_commands:
+        name = command.name or command.callback.__name__
+        assert re.search(rf"regfactor {name}\b|`{name}`", section), name
