@@ -22,6 +22,8 @@ from regfactor.labels.latent.placement import LinearBasis
 from regfactor.labels.latent.problem import SNF, views_of
 from regfactor.labels.latent.ridge import Primal
 from regfactor.labels.reverse.alternating import ReverseAlternating
+from regfactor.labels.reverse.joint_criterion import JointReverse
+from regfactor.labels.reverse.joint_descent import JointDescent
 from regfactor.labels.reverse.problem import Reverse
 from regfactor.losses import distances, divergences, potentials
 from regfactor.losses.distances import Manhattan, SquaredDistance
@@ -438,6 +440,15 @@ PROBLEMS = {
         potentials.Identity(),
         intercept=True,
     ),
+    "joint_reverse": JointReverse(
+        Reverse(
+            rng(7).normal(size=(12, 4)),
+            np.where(np.arange(12)[:, None] < 7, rng(9).normal(size=(12, 2)), np.nan),
+            np.ones(12),
+            potentials.Cube(),
+            intercept=True,
+        )
+    ),
     "expectation": Expectation(
         rng(11).normal(size=(30, 2)),
         np.zeros(2),
@@ -510,6 +521,7 @@ SOLVERS = {
     "Lbfgs": SolverCase(solvers.Lbfgs(random_state=0), descends=True),
     "Newton": SolverCase(Newton(), descends=True),
     "ReverseAlternating": SolverCase(ReverseAlternating(), descends=True),
+    "JointDescent": SolverCase(JointDescent(), descends=True),
     "Annealing": SolverCase(Annealing(SOLVER_TOL), descends=True),
     "LatentDescent": SolverCase(LatentDescent(20_000), descends=True),
     "PairSweeps": SolverCase(PairSweeps(0.02), descends=True, optimal=False),

@@ -6,6 +6,7 @@ from dataclasses import KW_ONLY, replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils._param_validation import StrOptions
 
 from regfactor.core.loop import Limits, Solution, Status
 from regfactor.core.params import Array, is_option, warn
@@ -15,6 +16,7 @@ from regfactor.fitting.ridge_readout import RidgeReadout, column_readouts
 from regfactor.fitting.targets import LinearModel, Targets, check_range
 from regfactor.labels.reverse.forward_strength import select_forward_alpha
 from regfactor.labels.reverse.input_targets import TargetsOfInputs
+from regfactor.labels.reverse.joint_criterion import JointReverse
 from regfactor.labels.reverse.problem import Reverse, ReversePoint
 from regfactor.labels.reverse.transfer_regressor import (
     MAHALANOBIS,
@@ -55,6 +57,11 @@ class ReverseRegressor(TransferRegressor):
     T_l/T_u on the others; free targets outside the range of f count there as the nearest number in
     it. With mu = 0 it is `BregmanRegressor` on the labeled rows.
 
+    `criterion="joint"` minimizes over U, in place of the objective above,
+    mean_labeled D(y_i U || z*_i U) + mean_all D(z*_i U || f(x_i)), z*_i U the point of the span of
+    U next to f(x_i). That estimates the expected loss, counts no part of it twice and has no mu;
+    v_i is then T_l over the number of rows.
+
     Parameters
     ----------
     transfer : str or Potential, default="identity"
@@ -89,6 +96,9 @@ class ReverseRegressor(TransferRegressor):
         Not used: nothing is drawn.
     callback : callable, optional
         Called with every `Iterate`; the run ends when it returns something true.
+    criterion : {"reverse", "joint"}, default="reverse"
+        "joint" needs a transfer that takes all numbers as values ("identity", "kl", "cube",
+        "relaxed_sigmoid"), and rows with all targets or none; `unlabeled_weight` is not used.
 
     Attributes
     ----------
@@ -134,6 +144,7 @@ class ReverseRegressor(TransferRegressor):
         **TRANSFER_CONSTRAINTS,
         "unlabeled_weight": [FINITE_NON_NEGATIVE],
         "alpha": [FINITE_NON_NEGATIVE, AUTO],
+        "criterion": [StrOptions({"reverse", "joint"})],
     }
     _no_certificate = "targets and reconstruction are found in turn, and the model"
 
@@ -152,6 +163,7 @@ class ReverseRegressor(TransferRegressor):
     verbose: int = 0
     random_state: Any = None
     callback: Any = None
+    criterion: str = "reverse"
 
     @property
     def _is_mahalanobis(self) -> bool:
@@ -166,7 +178,7 @@ class ReverseRegressor(TransferRegressor):
         targets.check_given(weights > 0)
         check_range(targets, potential, positive=isinstance(potential, potentials.Exp))
 
-    def _state(self, inputs: RegressionInputs) -> Reverse:
+    def _state(self, inputs: RegressionInputs) -> Reverse | JointReverse:
         potential = inputs.potential
         _check_domain(inputs.table, potential)
         if _takes_some_inputs(potential) and not is_option(self.alpha, "auto"):
@@ -174,6 +186,8 @@ class ReverseRegressor(TransferRegressor):
                 f"Under {potential} targets are predicted from z(x) by a ridge of most evidence; "
                 "leave alpha at 'auto'."
             )
+        if self.criterion == "joint":
+            return self._joint(inputs)
         weights = self._balanced(inputs)
         Y = inputs.targets.table
         if isinstance(potential, potentials.Softmax):  # the last target is one minus the others
@@ -182,6 +196,24 @@ class ReverseRegressor(TransferRegressor):
         if self._is_mahalanobis:
             prior = _prior_covariance(inputs, weights)
         return Reverse(inputs.table, Y, weights, potential, self.fit_intercept, prior)
+
+    def _joint(self, inputs: RegressionInputs) -> JointReverse:
+        if self._is_mahalanobis:
+            raise ValueError(
+                "The joint criterion does not fit the covariance of transfer='mahalanobis'. Use "
+                "criterion='reverse', or transfer='identity'."
+            )
+        shares = inputs.weights / inputs.weights.sum()
+        model = Reverse(
+            inputs.table,
+            inputs.targets.table,
+            shares,
+            inputs.potential,
+            self.fit_intercept,
+        )
+        problem = JointReverse(model)
+        problem.check()
+        return problem
 
     def _balanced(self, inputs: RegressionInputs) -> Array:
         """Return shares of the labeled rows, and mu times shares of the others, as row weights."""
@@ -195,12 +227,14 @@ class ReverseRegressor(TransferRegressor):
 
     def _publish(
         self,
-        choice: Choice[Reverse],
+        choice: Choice[Reverse | JointReverse],
         solution: Solution[ReversePoint],
         inputs: RegressionInputs,
         run: Run,
     ) -> Solution[ReversePoint]:
         problem = choice.problem
+        if isinstance(problem, JointReverse):
+            problem = problem.model
         _warn_of_edge(problem, solution.point)
         Z = self._publish_reverse(problem, solution.point, inputs)
         auto = is_option(self.alpha, "auto")
