@@ -63,6 +63,8 @@ ENVELOPE_CURVATURES = tuple(10.0**k for k in range(-2, 8))
 SMALLEST_ALPHA = 1e-150  # below it, products of dual points and multipliers underflow
 MAX_REPAIR_ROUNDS = 20  # of a dual point under constraints of both its rows and its columns
 REPAIR_ROUNDING = 64  # rounding errors that may be left at their end
+# decrease of the Moreau envelope, relative to its own size, below which one Newton step is enough
+LITTLE_DECREASE = 1e-3
 
 
 def alpha_too_small(alpha: float) -> str:
@@ -721,7 +723,20 @@ class Convex(Problem[FactorPoint]):
                 costs = layout.column_sums(np.square(g) / rho) / 2
                 return data.column_values(V) + costs, g, h
 
-            B = design.minimize(evaluate, B, rho, layout)
+            done = False
+            if data.smooth:
+                # Where a Newton step promises little it is as good as the minimum: what it leaves
+                # is of second order, and the next prox starts from there.
+                _, g, h = self._envelope(A + layout.apply(design.D, B), rho)
+                gradient = layout.adjoint(design.D, g) + design.strengths[:, None] * B
+                step = layout.solve_columns(design.D, h, design.strengths, gradient)
+                promised = (step * gradient).sum(axis=0) / 2
+                costs = layout.column_sums(np.square(g) / rho) / 2
+                done = bool((promised <= LITTLE_DECREASE * costs).all())
+            if done:
+                B = design.kept(B - step)
+            else:
+                B = design.minimize(evaluate, B, rho, layout)
         shift = layout.apply(design.D, B)
         return data.prox(A + shift, rho) - shift, B
 
