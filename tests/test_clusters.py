@@ -762,7 +762,7 @@ def test_rounding_is_no_distance_from_a_center(name):
 
 
 @every_divergence
-@pytest.mark.filterwarnings("ignore:The means of all")
+@pytest.mark.filterwarnings("ignore:The means of all", "ignore:X has only . distinct rows")
 def test_fewer_different_rows_than_clusters_is_no_crash(name):
     X = np.repeat(inner(name, rows(name, n=2)), 6, axis=0)
     distinct = len(np.unique(X, axis=0))

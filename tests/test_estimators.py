@@ -55,7 +55,7 @@ from regfactor.penalties import (
 )  # of checks that allow few iterations
 @pytest.mark.filterwarnings("ignore:The means of all")  # of sharpness 1, whatever the table
 @pytest.mark.filterwarnings(
-    "ignore:Number of distinct clusters"
+    "ignore:Number of distinct clusters", "ignore:X has only . distinct rows"
 )  # of checks that repeat a few rows
 @parametrize_with_checks(
     [clone(e) for name, e in ESTIMATORS.items() if name not in UNCHECKED],

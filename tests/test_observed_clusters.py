@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from regfactor import BregmanKMeans, BregmanMixture
@@ -169,3 +170,22 @@ def test_a_collapsed_fit_gives_a_warning(options):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         BregmanMixture(3, sharpness=50.0, random_state=0, **options).fit(X)
+
+
+@pytest.mark.parametrize("options", [{}, {"kernel": "rbf"}, {"divergence": "mahalanobis"}])
+def test_more_components_than_distinct_rows_part_these_with_a_warning(options):
+    rows = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
+    y = np.random.default_rng(0).integers(0, 3, 40)
+    model = BregmanMixture(5, random_state=0, **options)
+    with pytest.warns(ConvergenceWarning, match=r"only 3 distinct rows.*n_components=5"):
+        model.fit(rows[y])
+    assert adjusted_rand_score(y, model.predict(rows[y])) == 1
+    assert np.isfinite(model.score_samples(rows[y])).all()
+    shares = model.predict_proba(rows[y])
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    hard = BregmanKMeans(5, random_state=0, **options)
+    with pytest.warns(ConvergenceWarning, match=r"distinct clusters \(3\)"):
+        assert adjusted_rand_score(y, hard.fit_predict(rows[y])) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        BregmanMixture(3, random_state=0, **options).fit(rows[y])

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.special import logsumexp
 from sklearn.base import DensityMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,6 +23,7 @@ from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.clustering import (
     ClusterEstimator,
     check_enough,
+    count_distinct,
     has_missing,
     is_non_negative,
     rows_of,
@@ -113,7 +115,8 @@ class BregmanMixture(DensityMixin, ClusterEstimator):
 
     NaN is a missing entry, in `fit` and `predict`: a row has the likelihood of its observed
     entries. "mahalanobis", "softmax" and kernels compare whole rows and refuse NaN. A fit of which
-    one component holds all rows gives a warning.
+    one component holds all rows gives a warning, and so does one with more components than distinct
+    rows.
 
     Examples
     --------
@@ -273,7 +276,23 @@ class BregmanMixture(DensityMixin, ClusterEstimator):
             self.covariance_ = point.covariance.astype(dtype)
         if self.n_components > 1 and _varies(problem):
             self._warn_if_collapsed(between, inputs)
+            self._warn_if_few_rows_differ(between, inputs)
         return solution
+
+    def _warn_if_few_rows_differ(self, between: Array, inputs: ClusterInputs) -> None:
+        """Warn if means coincide because fewer rows differ than there are components."""
+        k = len(between)
+        # counting rows takes a sort of them, which is left out where all means differ
+        apart = self.sharpness_ * between[~np.eye(k, dtype=bool)] > MERGED
+        if apart.all():
+            return
+        distinct = count_distinct(inputs.X)
+        if distinct < k:
+            warn(
+                f"X has only {distinct} distinct rows, fewer than n_components={k}: components "
+                "coincide. Lower n_components.",
+                ConvergenceWarning,
+            )
 
     def _warn_if_collapsed(self, between: Array, inputs: ClusterInputs) -> None:
         """Warn if all means coincide, or if one component is the most probable one of all rows."""

@@ -49,6 +49,11 @@ def check_enough(X: Any, k: int, name: str) -> None:
         raise ValueError(f"n_samples={X.shape[0]} should be >= {name}={k}; lower {name}.")
 
 
+def count_distinct(X: Array) -> int:
+    """Return the number of rows that differ; missing entries are the same."""
+    return len(np.unique(np.nan_to_num(X, nan=np.inf), axis=0))
+
+
 def is_non_negative(divergence: Any) -> bool:
     """Return whether a divergence takes no negative number; False for an invalid one."""
     try:
