@@ -27,7 +27,7 @@ from regfactor.clusters.linear_families import (
     gamma_shape,
     log_rising_factorials,
 )
-from regfactor.clusters.mixture_members import MixtureRows, densities
+from regfactor.clusters.mixture_members import MixtureRows, component_numbers, densities
 from regfactor.clusters.table_kinds import TableKind, TableLayout, one_hot_groups, shares_units
 from regfactor.clusters.transformations import (
     Logarithm,
@@ -174,11 +174,13 @@ def test_jacobians_are_finite_differences(function):
     np.testing.assert_allclose(scaled.apply(X).std(axis=0), 1)
 
 
-def test_principal_components_are_a_density():
-    """Scores with the noise that they leave out are a probabilistic principal component model."""
-    Y = RNG.normal(size=(200, 2)) @ RNG.normal(size=(2, 6)) + 0.3 * RNG.normal(size=(200, 6))
-    principal = Principal.fit(Y, np.ones(200), 2, np.zeros(6))
+@pytest.mark.parametrize("rank", [1, 2, 4])
+def test_principal_components_are_a_density(rank):
+    """Whatever the rank, scores with the rest are a probabilistic principal component model."""
+    Y = RNG.normal(size=(200, 3)) @ RNG.normal(size=(3, 6)) + 0.3 * RNG.normal(size=(200, 6))
+    principal = Principal.fit(Y, np.ones(200), rank, 4, np.zeros(6))
     scores, log_rest = principal.apply(Y)
+    assert scores.shape == (200, rank)
     V = principal.directions
     outside = np.eye(6) - V @ V.T
     S = (V * principal.scale**2) @ V.T + principal.noise * outside
@@ -328,6 +330,27 @@ def test_wide_tables_are_clustered_by_principal_components():
     assert "principal components" in model.member_
     assert adjusted_rand_score(y, model.labels_) == 1
     assert np.isfinite(model.score_samples(X)).all()
+
+
+def test_clusters_of_a_wide_table_may_differ_in_covariances_of_many_components():
+    """Of one center, seen in the products of components that few leading ones do not hold."""
+    rng = np.random.default_rng(0)
+    y = np.arange(800) % 2
+    mixing = np.linalg.qr(rng.normal(size=(60, 60)))[0][:, :16]
+    scales = np.array(
+        [np.r_[np.full(8, 2.0), np.full(8, 0.5)], np.r_[np.full(8, 0.5), np.full(8, 2)]]
+    )
+    X = (rng.normal(size=(800, 16)) * scales[y]) @ mixing.T + 0.1 * rng.normal(size=(800, 60))
+    model = AutoMixture(2, random_state=0).fit(X)
+    assert "own covariances" in model.member_
+    assert adjusted_rand_score(y, model.labels_) > 0.95
+
+
+def test_numbers_of_principal_components():
+    assert component_numbers(57, 14) == [13]
+    assert component_numbers(700, 2) == [4, 8, 16, 32, 64]
+    assert component_numbers(700, 10) == [20]
+    assert component_numbers(5, 1) == [2]
 
 
 def test_takes_missing_entries_and_new_rows():

@@ -34,7 +34,12 @@ from regfactor.clusters.transformations import weighted_mean
 from regfactor.core.loop import Solution
 from regfactor.core.params import Array, frozen, is_option
 from regfactor.fitting.base import Choice, Run
-from regfactor.fitting.clustering import ClusterEstimator, check_enough, warn_of_empty
+from regfactor.fitting.clustering import (
+    ClusterEstimator,
+    check_enough,
+    count_distinct,
+    warn_of_empty,
+)
 from regfactor.fitting.explanation import Explanation, MemberReport
 from regfactor.fitting.gross_errors import GrossErrors, warn_of_gross_errors
 from regfactor.fitting.inputs import weights_of_all_rows
@@ -223,8 +228,11 @@ class AutoMixture(DensityMixin, ClusterEstimator):
 
     A table of more than 40 columns is seen through principal components, of columns as they are
     where their variances compare (effective number of columns more than a tenth), else in units of
-    their deviations. If most of its entries are zero and none is negative, as of words in texts,
-    rows are square roots of shares of their totals.
+    their deviations. Clusters differ in two components for each of them, or in twice, four times,
+    ... as many, up to 64, where a cluster has four rows for each component on average. The other
+    components are normal and common to all clusters, so that likelihoods compare, and the number is
+    chosen like a transformation. If most entries of a table are zero and none is negative, as of
+    words in texts, rows are square roots of shares of their totals.
 
     Examples
     --------
@@ -485,7 +493,7 @@ def _count_distinct(data: MixtureRows) -> int:
     used = np.concatenate([data.layout.numbers, data.layout.bits])
     if not len(used):
         return 1
-    return len(np.unique(np.nan_to_num(data.X[:, used], nan=np.inf), axis=0))
+    return count_distinct(data.X[:, used])
 
 
 def _pooled(fits: list[FittedMixture], data: MixtureRows) -> list[PooledMixture]:

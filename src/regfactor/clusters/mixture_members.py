@@ -32,6 +32,8 @@ from regfactor.problems.pool import Pool
 
 EM_TOL = 1e-6  # change of the log likelihood per row
 MAX_EM_STEPS = 300
+MAX_COMPONENTS = 64  # principal ones, of which likelihoods know the variances one by one
+ROWS_PER_COMPONENT = 4  # of a cluster on average, for each component in which clusters differ
 GAUSSIANS = (
     DiagonalGaussian(own=False),
     DiagonalGaussian(own=True),
@@ -108,7 +110,7 @@ class View:
             return np.zeros(1)
         if self.principal is None:
             return self.scaled.floor
-        return np.zeros(self.principal.directions.shape[1])
+        return np.zeros(self.principal.rank)
 
     @property
     def n_parameters(self) -> float:
@@ -183,7 +185,7 @@ class MixtureDensity:
         elif self.family is not None:
             parts.append(f"{self.view.name} are taken as they are")
         if self.view.principal is not None:
-            count = self.view.principal.directions.shape[1]
+            count = self.view.principal.rank
             parts.append(f"only the {count} leading principal components are seen")
         if self.categorical is not None:
             parts.append("categories count by their shares in each cluster")
@@ -422,20 +424,41 @@ def views(X: Array, weights: Array, kind: TableKind, n_clusters: int) -> list[Vi
             continue
         common = shares_units(function.value(X, unit))
         scaled = Scaled.fit(function, X, weights, unit, resolution, common)
-        found.append(principal_view(function, scaled, X, weights, n_clusters))
+        found.extend(principal_views(function, scaled, X, weights, n_clusters))
     return found
 
 
-def principal_view(
+def principal_views(
     function: Elementwise,
     scaled: Scaled,
     X: Array,
     weights: Array,
     n_clusters: int,
-) -> View:
-    """Return principal components of a wide table after a transformation."""
+) -> list[View]:
+    """Return principal components of a wide table after a transformation, few and more of them."""
+    n = len(X)
+    ranks = component_numbers(n, n_clusters)
+    n_components = max(ranks[-1], min(MAX_COMPONENTS, n // ROWS_PER_COMPONENT))
+    principal = Principal.fit(scaled.apply(X), weights, ranks[0], n_components, scaled.floor)
+    found = []
+    available = principal.directions.shape[1]
+    for rank in ranks:
+        one = replace(principal, rank=min(rank, available))
+        found.append(View(f"{function.name} by {one.rank} principal components", scaled, one))
+        if rank >= available:
+            break
+    return found
+
+
+def component_numbers(n: int, n_clusters: int) -> list[int]:
+    """Return numbers of principal components in which clusters may differ.
+
+    Two for each cluster, which hold the centers, and twice as many again and again as long as a
+    cluster has four rows for each on average: covariances that differ need more components.
+    """
     k = n_clusters
-    rank = int(min(2 * k, max(k - 1, len(X) / (2 * k), 1)))
-    principal = Principal.fit(scaled.apply(X), weights, rank, scaled.floor)
-    name = f"{function.name} by {principal.directions.shape[1]} principal components"
-    return View(name, scaled, principal)
+    counts = [int(min(2 * k, max(k - 1, n / (2 * k), 1)))]
+    most = min(n / (ROWS_PER_COMPONENT * k), MAX_COMPONENTS)
+    while 2 * counts[-1] <= most:
+        counts.append(2 * counts[-1])
+    return counts

@@ -133,9 +133,11 @@ class Scaled:
 
 @frozen
 class Principal:
-    """Scores on leading principal components; the rest is spherical normal noise.
+    """Scores on leading principal components, in the first `rank` of which clusters differ.
 
-    Missing entries are completed first by a low-rank model of the rows.
+    Further components are normal and common to all clusters, and what is left is spherical normal
+    noise: likelihoods of different ranks compare, as all describe the same entries. Missing entries
+    are completed first by a low-rank model of the rows.
     """
 
     completion: RowCompletion
@@ -143,35 +145,41 @@ class Principal:
     directions: Array  # (n_columns, n_components)
     scale: Array
     noise: float
+    rank: int
 
     @staticmethod
-    def fit(Y: Array, weights: Array, rank: int, floor: Array) -> Principal:
+    def fit(Y: Array, weights: Array, rank: int, n_components: int, floor: Array) -> Principal:
         """Return the leading components of rows in units of deviations."""
         completion = RowCompletion.fit(Y, weights)
         filled = completion.complete(Y)
         center = weights @ filled / weights.sum()
         centered = (filled - center) * np.sqrt(weights / weights.sum())[:, None]
         _, values, rows = np.linalg.svd(centered, full_matrices=False)
-        rank = max(min(rank, int((values > 1e-9 * values[0]).sum())), 1)
-        left_out = float(np.square(values[rank:]).sum()) / max(Y.shape[1] - rank, 1)
+        count = max(min(n_components, int((values > 1e-9 * values[0]).sum())), 1)
+        left_out = float(np.square(values[count:]).sum()) / max(Y.shape[1] - count, 1)
         noise = max(left_out, MIN_NOISE, float(floor.mean()))
-        return Principal(completion, center, rows[:rank].T, values[:rank], noise)
+        directions = rows[:count].T
+        return Principal(completion, center, directions, values[:count], noise, min(rank, count))
 
     @property
     def n_parameters(self) -> float:
-        """Free parameters of the directions, and the variance of the noise."""
-        d, rank = self.directions.shape
-        return float(rank * d - rank * (rank + 1) / 2 + 1)
+        """Free parameters of the directions, and the variances of all that clusters share."""
+        d, count = self.directions.shape
+        return float(count * d - count * (count + 1) / 2 + count - self.rank + 1)
 
     def apply(self, Y: Array) -> tuple[Array, Array]:
         """Return scores of unit variance, and the log density of the rest of each row."""
         centered = self.completion.complete(Y) - self.center
         scores = centered @ self.directions
-        d, rank = self.directions.shape
+        d, count = self.directions.shape
         rest = np.square(centered).sum(axis=1) - np.square(scores).sum(axis=1)
         log_rest = -0.5 * np.maximum(rest, 0.0) / self.noise
-        log_rest -= 0.5 * (d - rank) * (LOG_2PI + np.log(self.noise))
-        return scores / self.scale, log_rest - float(np.log(self.scale).sum())
+        log_rest -= 0.5 * (d - count) * (LOG_2PI + np.log(self.noise))
+        scores = scores / self.scale
+        log_rest -= float(np.log(self.scale).sum())
+        common = scores[:, self.rank :]
+        log_rest -= 0.5 * (np.square(common).sum(axis=1) + common.shape[1] * LOG_2PI)
+        return scores[:, : self.rank], log_rest
 
 
 def weighted_mean(Y: Array, weights: Array) -> Array:
