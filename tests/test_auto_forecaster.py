@@ -15,6 +15,8 @@ from regfactor.series.bank import SeriesTable
 from regfactor.series.gap_filling import gap_lengths
 from regfactor.series.rolling_origins import RollingOrigins
 from regfactor.series.smoothing_bank import fit_group, smoothing_groups
+from regfactor.series.smoothing_members import LEVEL_GAINS
+from regfactor.series.theta_bank import ThetaBank
 
 
 def walks(n=80, n_series=3, seed=0):
@@ -553,10 +555,12 @@ def test_bad_updates_are_refused_and_change_nothing():
 def test_several_series_have_an_arma_model_with_a_fixed_share():
     X = walks(60, 2)
     model = AutoForecaster(1, log=False).fit(X)
-    assert model.members_ == ["smoothing", "autoregression", "regularized ARMA"]
-    np.testing.assert_allclose(model.weights_[2], 0.15)
+    assert model.members_ == ["smoothing", "autoregression", "theta", "regularized ARMA"]
+    np.testing.assert_allclose(model.weights_[3], 0.15)
+    part = model.weights_[2] / (model.weights_[0] + model.weights_[2])
+    assert np.all((0.2 < part) & (part <= 0.3))
     np.testing.assert_allclose(model.weights_.sum(axis=0), 1)
-    assert np.isnan(model.scores_[2]).all()
+    assert np.isnan(model.scores_[2:]).all()
     assert "regularized ARMA" in str(model.explain())
     assert "nan: a fixed weight" in str(model.explain())
     none = np.zeros((5, 0))
@@ -571,19 +575,52 @@ def test_several_series_have_an_arma_model_with_a_fixed_share():
     half = model._quantiles(np.array([0.9]))[0] * model.factor_ * np.sqrt(spread)
     np.testing.assert_allclose(found.upper - found.mean, half)
     alone = regfactor.RegularizedARMA(season=1).fit(X).forecast(5)
-    np.testing.assert_allclose(means[2], alone.mean)
-    assert len(AutoForecaster(1).fit(X[:, :1]).members_) == 2
-    assert len(AutoForecaster(1).fit(walks(40, 21)).members_) == 2
+    np.testing.assert_allclose(means[3], alone.mean)
+    assert len(AutoForecaster(1).fit(X[:, :1]).members_) == 3
+    assert len(AutoForecaster(1).fit(walks(40, 21)).members_) == 3
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_theta_members_average_a_line_and_smoothing_of_twice_the_series_less_it(missing):
+    """The two theta lines, each extrapolated by a plain loop."""
+    x = 3 + 0.4 * np.arange(30) + walks(30, 1)[:, 0]
+    if missing:
+        x[:5] = np.nan
+    table = SeriesTable(x[:, None], np.zeros((30, 0)), 1, RollingOrigins(np.array([30]), 4))
+    state = ThetaBank(table).fit().state
+    seen = np.flatnonzero(~np.isnan(x))
+    slope, start = np.polyfit(seen, x[seen], 1)
+    line = start + slope * np.arange(34)
+    found = state.forecast(4, np.zeros((4, 0))).means[:, :, 0]
+    for gain, means in zip(LEVEL_GAINS, found, strict=True):
+        # errors of smoothing are affine in the first level, found by least squares
+        errors = []
+        levels = []
+        for level, data in ((0.0, 2 * x - line[:30]), (1.0, np.zeros(30))):
+            own = []
+            for t in seen:
+                own.append(data[t] - level)
+                level += gain * own[-1]
+            errors.append(np.array(own))
+            levels.append(level)
+        first = -(errors[0] @ errors[1]) / (errors[1] @ errors[1])
+        smoothed = levels[0] + first * levels[1]
+        np.testing.assert_allclose(means, (line[30:] + smoothed) / 2, rtol=1e-3)
+    after = state.updated(x[25:, None], np.zeros((5, 0)))
+    assert after.forecast(2, np.zeros((2, 0))).means.shape == (10, 2, 1)
+    longer = state.forecast(6, np.zeros((6, 0))).means
+    expected = state.updated(np.full((2, 1), np.nan), np.zeros((2, 0)))
+    np.testing.assert_allclose(expected.forecast(4, np.zeros((4, 0))).means, longer[:, 2:])
 
 
 def test_the_arma_model_is_updated_with_the_banks():
     X = walks(70, 2)
     X[64:66, 0] = np.nan
     model = AutoForecaster(1, log=False).fit(X[:60])
-    before = model._pooled.banks[2].state
+    before = model._pooled.banks[3].state
     model.update(X[60:])
     expected = regfactor.RegularizedARMA(season=1).fit(X[:60]).update(X[60:]).forecast(4).mean
-    state = model._pooled.banks[2].state
+    state = model._pooled.banks[3].state
     np.testing.assert_allclose(state.forecast(4, np.zeros((4, 0))).means[0], expected)
     kept = regfactor.RegularizedARMA(season=1).fit(X[:60]).forecast(4).mean
     np.testing.assert_allclose(before.forecast(4, np.zeros((4, 0))).means[0], kept)

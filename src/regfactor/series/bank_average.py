@@ -45,6 +45,8 @@ class BankAverage:
     share : float, optional
         In the average of banks; by default it is found from the errors of past forecasts, which a
         bank with a given share need not make.
+    within : str, optional
+        Name of the bank of whose share the given one is a part; by default it is one of all.
     """
 
     name: str
@@ -58,6 +60,7 @@ class BankAverage:
     explosive: Array
     state: Any
     share: float | None = None
+    within: str | None = None
 
     @staticmethod
     def of(fit: BankFit, table: SeriesTable) -> BankAverage:
@@ -122,6 +125,8 @@ class BankAverage:
             innovations=of_all("innovations"),
             explosive=of_all("explosive"),
             state=SideBySideState([part.state for part in parts], np.cumsum(sizes)[:-1]),
+            share=parts[0].share,
+            within=parts[0].within,
         )
 
 

@@ -17,8 +17,10 @@ from regfactor.series.bank import SeriesTable, mean_change
 from regfactor.series.bank_average import AveragedBank, BankAverage
 from regfactor.series.rolling_origins import RollingOrigins
 from regfactor.series.smoothing_bank import SmoothingBank
+from regfactor.series.theta_bank import ThetaBank, has_theta
 from regfactor.series.volatility import local_variances
 from regfactor.series.weights import (
+    BANK_SHARPNESS,
     PastErrors,
     bank_shares,
     without,
@@ -42,6 +44,8 @@ class ForecastPool(Pool[BankAverage]):
             AveragedBank.by_series(SmoothingBank, table),
             AveragedBank.of(AutoregressionBank(table)),
         ]
+        if has_theta(table):
+            banks.append(ThetaBank(table))
         if has_arma(table):
             banks.append(ArmaBank(table))
         return ForecastPool(banks, table)
@@ -151,9 +155,9 @@ class PooledForecast:
         shares = self.shares
         n_series = shares.shape[1]
         for fit in partners:
+            taken = np.stack([partner_share(fit, bank) for bank in banks]) * shares
+            shares = np.concatenate([shares - taken, taken.sum(axis=0, keepdims=True)])
             banks.append(WeightedBank.of(fit))
-            share = np.full((1, n_series), fit.share)
-            shares = np.concatenate([(1 - share) * shares, share])
         unknown = np.full((len(partners), n_series), np.nan)
         errors = np.concatenate([self.errors[:-2], unknown, self.errors[-2:]])
         return replace(self, banks=banks, shares=shares, errors=errors)
@@ -216,6 +220,22 @@ class PooledForecast:
         ending = np.argmax(observed[::-1], axis=0)
         gaps = np.where(observed.any(axis=0), ending, self.trailing_gaps + len(rows))
         return replace(self, banks=banks, trailing_gaps=gaps)
+
+
+def partner_share(partner: BankAverage, bank: WeightedBank) -> Array:
+    """Return which part of the share of a bank a partner takes, of shape (n_series,).
+
+    Within one bank it takes less where its innovations are larger: half a slope is no compromise
+    for an exact line.
+    """
+    share = np.full(partner.weights.shape[1], partner.share)
+    if partner.within is None:
+        return share
+    if partner.within != bank.name:
+        return np.zeros_like(share)
+    own = (partner.weights * partner.variances).sum(axis=0)
+    of_bank = (bank.weights * bank.variances).sum(axis=0)
+    return np.asarray(share * np.minimum(1, of_bank / own) ** BANK_SHARPNESS)
 
 
 def squared_errors(

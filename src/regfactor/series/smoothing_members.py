@@ -71,6 +71,12 @@ def all_gains(seasonal: bool) -> Gains:
     return _crossed(plain, trended, SEASON_GAINS if seasonal else None)
 
 
+def level_gains(seasonal: bool) -> Gains:
+    """Return the members without a trend."""
+    plain: list[tuple[float, float, float]] = [(level, 0.0, 0.0) for level in LEVEL_GAINS]
+    return _crossed(plain, [], SEASON_GAINS if seasonal else None)
+
+
 def few_gains(seasonal: bool) -> Gains:
     """Return a small bank, by which seasons and logarithms are chosen."""
     plain: list[tuple[float, float, float]] = [(level, 0.0, 0.0) for level in FEW_LEVEL_GAINS]
