@@ -203,6 +203,35 @@ def test_a_limited_rank_is_kept_and_the_gap_tells_its_price():
     assert found.bound <= optimum(dense).objective < found.objective
 
 
+def test_a_limit_that_binds_ends_after_sweeps(monkeypatch):
+    """Proximal steps would lower the objective at a limited rank no further than sweeps do."""
+    _, sparse = problems(Squared(), True, 0.05, n=300, d=60)
+    longest = solve(sparse, tol=1e-8, solver=FactoredFista(tol=1e-8, max_rank=2), max_iter=20_000)
+    steps = []
+    monkeypatch.setattr(atoms.Descent, "step", lambda self: steps.append(self))
+    found = solve(sparse, tol=1e-3, solver=FactoredFista(tol=1e-3, max_rank=2))
+    assert not steps
+    assert found.status is Status.RANK_LIMIT
+    assert found.objective <= (1 + 1e-3) * longest.objective
+
+
+def test_a_limit_that_does_not_bind_leaves_the_certificate():
+    _, sparse = problems(Squared(), True, n=300, d=60)
+    free = solve(sparse, tol=1e-3, solver=FactoredFista(tol=1e-3))
+    rank = free.point.factors.rank + 1
+    found = solve(sparse, tol=1e-3, solver=FactoredFista(tol=1e-3, max_rank=rank))
+    assert found.status is Status.CERTIFIED
+    exact = solve(sparse, tol=1e-3, solver=FactoredFista(tol=1e-3, max_rank=rank - 1))
+    assert exact.status is Status.CERTIFIED
+
+
+def test_what_later_sweeps_gain_is_a_geometric_sum():
+    gains = 0.8 ** np.arange(2, 400)
+    assert atoms.remaining_decrease(0.8**2, 0.8) == pytest.approx(gains[1:].sum())
+    # two sweeps that gain ever more show no end
+    assert atoms.remaining_decrease(2.0, 1.0) == pytest.approx(19 * 2.0)
+
+
 def test_the_same_seed_gives_the_same_numbers():
     _, sparse = problems(Squared(), True)
     one, other = (

@@ -39,6 +39,12 @@ CURVATURE_DECAY = 0.95  # of the greatest curvature met, in each step
 MAX_SWEEPS = 6  # at the start
 SMALLEST_DECREASE = 1e-2  # relative decrease of the objective below which sweeps end
 MAX_LIMITED_SWEEPS = 50  # the same where the rank is limited, and they end by the tolerance
+# of the decrease of a sweep to that of the one before, from which that of later ones is foreseen
+SMALLEST_RATIO = 0.5
+LARGEST_RATIO = 0.95
+SMALLEST_SINGLE_TOL = 1e-5  # changes below it are lost to rounding in single precision
+# dual norm over alpha, from which on a limit of the rank rather than slow sweeps is the reason
+BINDING = 1.1
 # of the first atoms: losses with an exponential do not allow large predictors
 MAX_HALVINGS = 30
 SAMPLE_ROWS = 50_000  # rows of a tall table on which the sweeps begin
@@ -127,6 +133,8 @@ class FactoredFista(Solver):
     ) -> Iterator[Iterate[FactorPoint]]:
         """Yield every few steps, with a bound whenever one can be proven."""
         descent = Descent(problem, start, self)
+        if descent.swept and descent.limit_binds():
+            yield descent.examine()
         while True:
             for _ in range(self.every):
                 descent.step()
@@ -192,6 +200,7 @@ class Descent:
         self.tau = 1 / self.steepest
         self.t = 1.0
         self.momentum = 0.0
+        self.swept = False
         self.now = self.last = self._begin(start)
         self.known = np.full((2, 2), inner_product(self.now.F, self.now.F))
         self.block = self._topped(self.now.F.C.T, self.now.F.rank)
@@ -316,6 +325,16 @@ class Descent:
             info={"rank": F.rank, "step": self.tau * self.curvature},
         )
 
+    def limit_binds(self) -> bool:
+        """Whether the rank is at its limit and directions outside are far stronger than alpha."""
+        now = self.now
+        if self.solver.max_rank is None or now.F.rank < self.solver.max_rank:
+            return False
+        problem = self.problem
+        Y = problem.data.gradient(problem.predictor_from(now.mapped, now.B))
+        norm = problem.gradient_operator(problem.feasible(Y)).norm(self.block[:, -1])
+        return bool(norm > BINDING * self.alpha)
+
     def _bound(self, Y: Array) -> Bound:
         """Return the bound that meets the tolerance if its level can be proven, else none.
 
@@ -391,18 +410,29 @@ class Descent:
         return self._spot(self._unit(point.factors), point.coefficients)
 
     def _sweeps(self, problem: Convex, point: FactorPoint, most: int) -> FactorPoint:
+        self.swept = False
         before = np.inf
+        last = np.inf
         enough = SMALLEST_DECREASE
         # sweeps are all that is needed where no atoms have to be found
-        if self.solver.max_rank is not None:
+        limited = self.solver.max_rank is not None
+        if limited:
             most = MAX_LIMITED_SWEEPS
             enough = min(SMALLEST_DECREASE, self.solver.tol)
         for _ in range(most):
             F, B = sweep(problem, point.factors, point.coefficients, self.e, problem.alpha)
             point = FactorPoint(F, B)
             after = problem.objective(Factors(F.Phi, F.C * self.e), B)
-            if not after < (1 - enough) * before:
+            if not after < np.inf:
                 break
+            decrease = before - after
+            left = decrease
+            if limited and np.isfinite(last):
+                left = remaining_decrease(decrease, last)
+            if np.isfinite(before) and not left > enough * before:
+                self.swept = limited and enough >= SMALLEST_SINGLE_TOL
+                break
+            last = decrease
             before = after
         return point
 
@@ -539,6 +569,12 @@ class Descent:
 
     def _mapped(self, F: Factors) -> Array:
         return self.problem.mapped(Factors(F.Phi, F.C * self.e))
+
+
+def remaining_decrease(decrease: float, last: float) -> float:
+    """Return what later sweeps will gain if each gains the same share of what the last gained."""
+    ratio = min(max(decrease / last, SMALLEST_RATIO), LARGEST_RATIO)
+    return decrease * ratio / (1 - ratio)
 
 
 def _beyond(now: Array, last: Array, share: float) -> Array:
