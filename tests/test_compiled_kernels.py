@@ -68,6 +68,63 @@ def test_regressions_of_rows_agree_with_numpy(drawn):
     np.testing.assert_allclose(found, expected, rtol=100 * tolerance, atol=10 * tolerance)
 
 
+@st.composite
+def models(draw):
+    """Quadratic models of columns: some without curvature, with a target of zero, or at zero."""
+    rank = draw(st.integers(0, 21))
+    n = draw(st.integers(0, 70))
+    shared = draw(st.booleans())
+    dtype = draw(st.sampled_from([np.float32, np.float64]))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    D = rng.normal(size=(1 if shared else n, rank + 3, rank))
+    H = np.einsum("nei,nej->ijn", D, D)
+    flat = rng.random(rank) < 0.1
+    H[flat] = 0
+    H[:, flat] = 0
+    target = rng.normal(size=(rank, n)) * (rng.random((rank, n)) < 0.8)
+    target[flat] = 0
+    B = rng.exponential(size=(rank, n)) * (rng.random((rank, n)) < 0.6)
+    return H.astype(dtype), target.astype(dtype), B.astype(dtype)
+
+
+@compiled
+@settings(max_examples=120)
+@given(models(), st.integers(0, 5))
+def test_coordinate_passes_agree_with_numpy(drawn, passes):
+    H, target, B = drawn
+    given_values = B.copy()
+    found = kernels.coordinate_passes(H, target, B, passes)
+    expected = kernels.coordinate_passes_numpy(H, target, B, passes)
+    assert found.dtype == B.dtype
+    tolerance = TOLERANCE[B.dtype.type]
+    np.testing.assert_allclose(found, expected, rtol=100 * tolerance, atol=100 * tolerance)
+    np.testing.assert_array_equal(B, given_values)
+
+
+@settings(max_examples=40)
+@given(models())
+def test_every_pass_over_coordinates_lowers_the_model(drawn):
+    H, target, B = (part.astype(float) for part in drawn)
+
+    def values(B):
+        return np.einsum("in,ijn,jn->n", B, np.broadcast_to(H, (*H.shape[:2], B.shape[1])), B) / 2
+
+    before = values(B) - (target * B).sum(axis=0)
+    for _ in range(3):
+        B = kernels.coordinate_passes(H, target, B, 1)
+        after = values(B) - (target * B).sum(axis=0)
+        assert np.all(B >= 0)
+        assert np.all(after <= before + 1e-9 * (1 + np.abs(before)))
+        before = after
+
+
+def test_passes_refuse_models_that_do_not_fit():
+    with pytest.raises(ValueError, match=r"need H of shape \(2, 2, 1\) or \(2, 2, 3\)"):
+        kernels.coordinate_passes(np.ones((2, 2, 2)), np.ones((2, 3)), np.ones((2, 3)), 1)
+    with pytest.raises(ValueError, match="as many targets"):
+        kernels.coordinate_passes(np.ones((2, 2, 1)), np.ones((2, 4)), np.ones((2, 3)), 1)
+
+
 @compiled
 @settings(max_examples=80)
 @given(tables())

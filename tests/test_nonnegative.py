@@ -19,9 +19,9 @@ from regfactor.losses import KL, Poisson, Squared, Stacked
 from regfactor.penalties import Lasso, NonNegative
 from regfactor.problems import Data, Factored
 from regfactor.solvers import solve
-from regfactor.solvers.alternating import sweep
+from regfactor.solvers.alternating import non_negative_sweep, sweep
 from regfactor.solvers.nonnegative import improve, side_of_codes
-from regfactor.solvers.starts import first_factors, leading_svd
+from regfactor.solvers.starts import first_factors, leading_svd, svd_by_gram
 from regfactor.solvers.updates import update_codes, update_components
 
 EXACT = 1000  # more steps than a sweep takes: the updates then go to the minimum
@@ -243,6 +243,36 @@ def test_objective_falls_in_every_sweep(loss):
 
 
 @both_losses
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_a_sweep_returns_the_objective_of_its_factors(loss, dtype, noise):
+    """A table without noise leaves no digits of the difference of sums that others use."""
+    Z, rng = planted()
+    X = (Z + noise * rng.random(Z.shape)).astype(dtype)
+    problem = factored(Data.of(X, loss), 3)
+    F = first_factors(problem, rng)
+    for _ in range(60):
+        swept = non_negative_sweep(problem, F)
+        F = swept.factors
+        exact = problem.objective(F)
+        assert swept.objective == pytest.approx(exact, rel=1e-10)
+
+
+def test_the_loss_of_a_model_is_not_a_difference_without_digits():
+    Z, rng = planted()
+    C = rng.gamma(0.7, size=(3, Z.shape[1]))
+    codes = rng.gamma(0.7, size=(len(Z), 3))
+    rough = side_of_codes(Data.of(Z + rng.random(Z.shape), Squared()), C)
+    assert rough.loss(codes.T) == pytest.approx(
+        factored(rough.data, 3).objective(Factors(codes, C)), rel=1e-12
+    )
+    exact = side_of_codes(Data.of(codes @ C, Squared()), C)
+    assert exact.loss(codes.T) is None
+    incomplete = with_holes(Z, rng)
+    assert side_of_codes(Data.of(incomplete, Squared()), C).loss(codes.T) is None
+
+
+@both_losses
 def test_repeated_updates_come_to_the_minimum(loss):
     X, rng = counts()
     data, C = Data.of(with_holes(X, rng), loss), rng.gamma(1.0, size=(3, X.shape[1]))
@@ -389,6 +419,22 @@ def test_a_sparse_table_starts_like_a_dense_one(loss, monkeypatch):
     np.testing.assert_allclose(
         first_factors(factored(Data.of_sparse(X, loss), 3), rng).dense(), dense.dense(), rtol=1e-6
     )
+
+
+@pytest.mark.parametrize("shape", [(40, 12), (12, 40), (9, 9)])
+@pytest.mark.parametrize("k", [1, 5, 20])
+def test_triplets_by_a_gram_matrix_are_those_of_the_svd(shape, k):
+    X = np.random.default_rng(0).random(shape)
+    U, s, Vt = svd_by_gram(X, k)
+    expected = np.linalg.svd(X, full_matrices=False)
+    best = (expected[0][:, :k] * expected[1][:k]) @ expected[2][:k]
+    np.testing.assert_allclose((U * s) @ Vt, best, atol=1e-7)
+    np.testing.assert_allclose(s, expected[1][:k], rtol=1e-7)
+
+
+def test_triplets_of_a_table_without_numbers():
+    _, s, _ = svd_by_gram(np.zeros((6, 4)), 2)
+    assert not s.any()
 
 
 def test_leading_triplets_of_centered_and_empty_tables(monkeypatch):

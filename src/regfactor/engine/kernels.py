@@ -18,6 +18,8 @@ from regfactor.core.linalg import gram, solve_columns
 from regfactor.core.params import Array, frozen
 from regfactor.engine.threads import over_rows
 
+# rounding errors of the target, below which a gradient is rounding, however small the curvature
+COORDINATE_NOISE = 8
 GATHERED_ELEMENTS = 2_000_000  # numbers of gathered factors that numpy holds at once
 
 
@@ -245,6 +247,71 @@ def gram_of_rows_numpy(table: SparseRows, values: Array) -> Array:
     """Multiply the sparse matrices."""
     matrix = scipy.sparse.csr_array((values, table.columns, table.indptr), shape=table.shape)
     return gram(matrix)
+
+
+def coordinate_passes(H: Array, target: Array, B: Array, passes: int) -> Array:
+    """Return columns that lower b'H b / 2 - target'b over b >= 0, after passes over coordinates.
+
+    Parameters
+    ----------
+    H : ndarray of shape (rank, rank, 1) or (rank, rank, n_columns)
+        One matrix for all columns, or one for each.
+    target : ndarray of shape (rank, n_columns)
+    B : ndarray of shape (rank, n_columns)
+        Where to begin, not negative.
+    passes : int
+
+    Returns
+    -------
+    ndarray of shape (rank, n_columns)
+    """
+    rank, n_columns = B.shape
+    squares = ((rank, rank, 1), (rank, rank, n_columns))
+    if H.shape not in squares or target.shape != B.shape:
+        raise ValueError(
+            f"{n_columns} columns of rank {rank} need H of shape {squares[0]} or {squares[1]} and "
+            f"as many targets; got {H.shape} and {target.shape}."
+        )
+    dtype = np.result_type(H, target, B, np.float32)
+    if KERNELS.module is None or not B.size:
+        return coordinate_passes_numpy(H, target, B, passes)
+    out = np.array(B, dtype, order="C")
+    KERNELS.module.coordinate_passes(
+        np.ascontiguousarray(H, dtype),
+        np.ascontiguousarray(target, dtype),
+        passes,
+        COORDINATE_NOISE * float(np.finfo(dtype).eps),
+        smallest_curvature(dtype),
+        out,
+    )
+    return out
+
+
+def coordinate_passes_numpy(H: Array, target: Array, B: Array, passes: int) -> Array:
+    """Lower one coordinate after the other, in all columns at once."""
+    B = B.copy()
+    diagonals = np.einsum("iin->in", H)
+    curvatures = np.maximum(diagonals, smallest_curvature(H.dtype))
+    noise = COORDINATE_NOISE * np.finfo(H.dtype).eps * np.abs(target)
+    for _ in range(passes):
+        for i in range(len(B)):
+            if H.shape[2] == 1:
+                gradient = H[i, :, 0] @ B
+            else:
+                gradient = np.einsum("kn,kn->n", H[i], B)
+            gradient -= target[i]
+            gradient[np.abs(gradient) <= noise[i]] = 0
+            gradient /= curvatures[i]
+            np.maximum(B[i] - gradient, 0, out=B[i])
+    return B
+
+
+def smallest_curvature(dtype: Any) -> float:
+    """Return the curvature of a flat coordinate.
+
+    The coordinate then falls to zero by its gradient, or stays if that is zero.
+    """
+    return float(np.sqrt(np.finfo(dtype).tiny))
 
 
 def _selected(table: SparseRows, weights: Array, chosen: Array) -> tuple[SparseRows, Array]:

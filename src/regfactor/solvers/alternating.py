@@ -13,13 +13,14 @@ import numpy as np
 
 from regfactor.core.factors import FactorPoint, Factors, rebalance
 from regfactor.core.loop import Iterate
-from regfactor.core.params import Array, UnsupportedProblem
+from regfactor.core.params import Array, UnsupportedProblem, frozen
 from regfactor.losses import KL, Squared
 from regfactor.penalties import NonNegative, SquaredL2
 from regfactor.problems import Factored
 from regfactor.solvers.base import Solver
 from regfactor.solvers.groups import group_constants, has_constants
 from regfactor.solvers.newton import is_newtonian, newton_sweeps
+from regfactor.solvers.nonnegative import improve, side_of_codes
 from regfactor.solvers.starts import first_local, first_point
 from regfactor.solvers.updates import (
     newton_columns,
@@ -121,20 +122,43 @@ def led_sweeps(problem: Factored, F: Factors) -> Iterator[Iterate[FactorPoint]]:
     most = 1.0
     while True:
         yield Iterate(FactorPoint(F), objective, steps=steps)
-        new = sweep(problem, _ahead(F, old, lead))
+        new = non_negative_sweep(problem, _ahead(F, old, lead))
         steps = 1
-        value = problem.objective(new)
-        if not value <= objective:
+        if not new.objective <= objective:
             most = lead
             lead = lead / LEAD_DECAY
-            new = sweep(problem, F)
+            new = non_negative_sweep(problem, F)
             steps = 2
-            value = problem.objective(new)
         lead = min(most, LEAD_GROWTH * lead)
         most = min(1.0, LEAD_GROWTH * most)
         old = F
-        F = new
-        objective = value
+        F = new.factors
+        objective = new.objective
+
+
+@frozen
+class Swept:
+    """Factors after a sweep, and their objective."""
+
+    factors: Factors
+    objective: float
+
+
+def non_negative_sweep(problem: Factored, F: Factors) -> Swept:
+    """Improve non-negative components, then codes, whose regression may know the objective."""
+    F = Factors(F.codes, _improved_components(problem, F))
+    side = side_of_codes(problem.data, F.C)
+    if side is None:
+        F = Factors(_improved_codes(problem, F), F.C)
+        return Swept(F, problem.objective(F))
+    B = improve(side, F.codes.T)
+    F = Factors(B.T, F.C)
+    loss = None
+    if problem.row_weights is None:
+        loss = side.loss(B)
+    if loss is None:
+        loss = problem.objective(F)
+    return Swept(F, loss)
 
 
 def sweep(problem: Factored, F: Factors) -> Factors:

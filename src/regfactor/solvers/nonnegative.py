@@ -21,12 +21,17 @@ import numpy as np
 from regfactor.core.linalg import positive_or_one
 from regfactor.core.loop import Clock
 from regfactor.core.params import Array
+from regfactor.engine.kernels import coordinate_passes, smallest_curvature
 from regfactor.losses import KL, Squared
 from regfactor.problems import Data
 from regfactor.problems.layout import Layout
 
 # over the coordinates of a model: more would cost time before the other factor has its turn
 COORDINATE_PASSES = 4
+# the same where all columns share one Hessian: passes are then cheap next to the target
+SHARED_PASSES = 16
+# share of the loss of zero, from which on a difference of large sums has no fewer than 11 digits
+SMALLEST_MODEL_LOSS = 1e-4
 # of a minimization; five to twenty suffice, unless components are almost dependent
 MAX_STEPS = 200
 BLOCK_ELEMENTS = 500_000  # numbers in the Hessians held at once, so that passes stay in the cache
@@ -65,6 +70,15 @@ class Side(abc.ABC):
     @abc.abstractmethod
     def step(self, B: Array, polish: Array) -> Step:
         """Return a step that raises no column's loss, to the model's minimum if polished."""
+
+    def improve(self, B: Array) -> Array:
+        """Return a B that is nowhere worse, by passes over one model."""
+        step = self.step(B, polish=np.zeros(B.shape[1], bool))
+        return np.maximum(B + step.step, 0)
+
+    def loss(self, B: Array) -> float | None:
+        """Return L(D B) where the model gives it to full precision, else None."""
+        return None
 
     @property
     def layout(self) -> Layout:
@@ -115,15 +129,41 @@ class SquaredSide(Side):
     def step(self, B: Array, polish: Array) -> Step:
         return lowered(self._equations(), B, polish)
 
+    def improve(self, B: Array) -> Array:
+        new = np.empty_like(B)
+        for block, H, target in self._equations():
+            new[:, block] = coordinate_passes(H, target, B[:, block], n_passes(H))
+        return new
+
+    def loss(self, B: Array) -> float | None:
+        if not self.data.complete or self.data.dtype != np.float64:
+            return None
+        x = self.data.terms[0].target
+        # |X|^2/2 + <B, H B>/2 - <target, B>, of which nothing is left where the loss is small
+        constant = float(np.einsum("ij,ij->", x, x, dtype=np.float64)) / 2
+        pull = self._gram @ B / 2 - self._target
+        value = constant + float(np.vdot(B, pull))
+        if value < SMALLEST_MODEL_LOSS * constant:
+            return None
+        return value
+
     def _equations(self) -> Equations:
-        t = self.data.terms[0]
-        target = self.layout.adjoint(self.D, self.weighted(t.target))
+        target = self._target
         if self.data.complete:
-            H = self.D.T @ self.D
-            yield slice(0, target.shape[1]), H[:, :, None], target
+            yield slice(0, target.shape[1]), self._gram[:, :, None], target
             return
-        for block, H in self.hessians(self.own(t.weights)):
+        for block, H in self.hessians(self.own(self.data.terms[0].weights)):
             yield block, H, target[:, block]
+
+    @cached_property
+    def _target(self) -> Array:
+        """D' times the data."""
+        return self.layout.adjoint(self.D, self.weighted(self.data.terms[0].target))
+
+    @cached_property
+    def _gram(self) -> Array:
+        """D'D, the Hessian of every column without weights."""
+        return self.D.T @ self.D
 
 
 class KLSide(Side):
@@ -241,9 +281,7 @@ def side_of_components(data: Data, D: Array, turned: bool = False) -> Side | Non
 
 def improve(side: Side, B: Array) -> Array:
     """Return a B that is nowhere worse, by passes over one model: for sweeps over both factors."""
-    B = np.maximum(B, 0)
-    step = side.step(B, polish=np.zeros(B.shape[1], bool))
-    return np.maximum(B + step.step, 0)
+    return side.improve(np.maximum(B, 0))
 
 
 def minimize(side: Side, B: Array, clock: Clock | None = None) -> Array:
@@ -273,7 +311,7 @@ def lowered(equations: Equations, B: Array, polish: Array) -> Step:
     for block, H, target in equations:
         old = B[:, block]
         HB = times(H, old)
-        new = coordinate_passes(H, target, old)
+        new = coordinate_passes(H, target, old, n_passes(H))
         chosen = np.flatnonzero(polish[block])
         if len(chosen):
             part = H
@@ -288,30 +326,18 @@ def lowered(equations: Equations, B: Array, polish: Array) -> Step:
     return Step(step, promise, curvature, scale)
 
 
+def n_passes(H: Array) -> int:
+    """Return the number of passes over the coordinates of models."""
+    if H.shape[2] == 1:
+        return SHARED_PASSES
+    return COORDINATE_PASSES
+
+
 def times(H: Array, B: Array) -> Array:
     """H_j b_j for every column j."""
     if H.shape[2] == 1:
         return H[:, :, 0] @ B
     return np.einsum("kln,ln->kn", H, B)
-
-
-def coordinate_passes(H: Array, target: Array, B: Array) -> Array:
-    """Minimize b'H b / 2 - target'b over one coordinate after the other, in all columns."""
-    B = B.copy()
-    curvatures = diagonals(H)
-    # a gradient below it is rounding, however small the curvature
-    noise = 8 * np.finfo(H.dtype).eps * np.abs(target)
-    for _ in range(COORDINATE_PASSES):
-        for i in range(len(B)):
-            if H.shape[2] == 1:
-                gradient = H[i, :, 0] @ B
-            else:
-                gradient = np.einsum("kn,kn->n", H[i], B)
-            gradient -= target[i]
-            gradient[np.abs(gradient) <= noise[i]] = 0
-            gradient /= curvatures[i]
-            np.maximum(B[i] - gradient, 0, out=B[i])
-    return B
 
 
 def active_set(H: Array, target: Array, B: Array) -> Array:
@@ -366,8 +392,9 @@ def solved(H: Array, free: Array, gradient: Array) -> Array:
     k = len(free)
     # units in which every coordinate has the same curvature
     unit = np.where(free, 1 / np.sqrt(diagonals(H)), 0)
-    scaled = H * unit[:, None] * unit
-    system = np.moveaxis(scaled, 2, 0)
+    units = np.ascontiguousarray(unit.T)
+    system = units[:, :, None] * units[:, None, :]
+    system *= np.moveaxis(H, 2, 0)
     # the shift settles directions that the data leave open; eps itself would blow their rounding
     # errors up to steps
     shift = np.finfo(H.dtype).eps ** 0.5
@@ -379,9 +406,5 @@ def solved(H: Array, free: Array, gradient: Array) -> Array:
 
 
 def diagonals(H: Array) -> Array:
-    """Return the diagonals of H, raised above zero.
-
-    A flat coordinate then falls to zero by its gradient, or stays if that is zero.
-    """
-    smallest = np.sqrt(np.finfo(H.dtype).tiny)
-    return np.maximum(np.einsum("iin->in", H), smallest)
+    """Return the diagonals of H, raised above zero."""
+    return np.maximum(np.einsum("iin->in", H), smallest_curvature(H.dtype))

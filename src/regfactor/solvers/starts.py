@@ -9,7 +9,13 @@ import numpy as np
 from scipy.sparse.linalg import aslinearoperator, svds
 
 from regfactor.core.factors import FactorPoint, Factors
-from regfactor.core.linalg import orthonormal, positive_or_one, quotient, thin_svd
+from regfactor.core.linalg import (
+    orthonormal,
+    positive_or_one,
+    quotient,
+    thin_svd,
+    top_eigenpairs,
+)
 from regfactor.core.params import Array
 from regfactor.losses import KL, Gamma, NegativeBinomial, Ordinal, Poisson, Squared
 from regfactor.penalties import (
@@ -371,6 +377,21 @@ def leading_svd(X: Any, k: int) -> tuple[Array, Array, Array]:
     return U[:, :k], s[:k], Vt[:k]
 
 
+def svd_by_gram(X: Array, k: int) -> tuple[Array, Array, Array]:
+    """Return the k leading singular triplets to half of the precision, by the Gram matrix."""
+    n, d = X.shape
+    if n < d:
+        V, s, Ut = svd_by_gram(X.T, k)
+        return Ut.T, s, V.T
+    if d <= FULL_SVD_SIZE and k < d:
+        squares, V = top_eigenpairs(X.T @ X, k)
+        if squares[0] > np.sqrt(np.finfo(X.dtype).eps) * squares[-1]:
+            s = np.sqrt(squares[::-1])
+            V = V[:, ::-1]
+            return (X @ V) / s, s, V.T
+    return leading_svd(X, k)
+
+
 def imputed_svd(data: Data, k: int) -> tuple[Array, Array, Array]:
     """Return the leading singular triplets of the data's non-negative part.
 
@@ -378,6 +399,8 @@ def imputed_svd(data: Data, k: int) -> tuple[Array, Array, Array]:
     found (Troyanskaya et al. 2001). A sparse table stays sparse.
     """
     x = data.collect(lambda t: np.maximum(t.target, 0))
+    if data.complete:
+        return svd_by_gram(x, k)
     w = data.collect(lambda t: t.weights)
     layout = data.layout
     weighted = w * x

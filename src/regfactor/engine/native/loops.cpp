@@ -9,6 +9,7 @@ namespace {
 
 constexpr int64_t CHUNK = 64;  // entries whose rows of D are held next to each other
 constexpr int64_t HEIGHT = 4;  // rows of a tile of the matrix that stays in registers
+constexpr int64_t SIDE = 4;    // vectors of columns that coordinate passes treat at once
 
 // 32 bytes of numbers, read from and written to any address
 template <class T>
@@ -105,6 +106,54 @@ void substitute(const T* R, T* x, int64_t rank, int64_t stride) {
     }
 }
 
+// One pass over the coordinates of SIDE vectors of columns, which b and target hold by coordinates.
+// The entries of H of a coordinate pair are one number, or a number for each column.
+template <class T, bool shared>
+void pass(int64_t rank, const T* H, int64_t stride, const T* target, T noise, T smallest, T* b) {
+    constexpr int64_t N = Lanes<T>::N;
+    typedef typename Lanes<T>::Vector Vector;
+    const Vector none = {};
+    for (int64_t i = 0; i < rank; ++i) {
+        Vector gradient[SIDE] = {};
+        for (int64_t j = 0; j < rank; ++j) {
+            const T* h = H + (i * rank + j) * stride;
+            for (int64_t q = 0; q < SIDE; ++q) {
+                if constexpr (shared)
+                    gradient[q] += *h * load(b + (j * SIDE + q) * N);
+                else
+                    gradient[q] += load(h + q * N) * load(b + (j * SIDE + q) * N);
+            }
+        }
+        const T* curvature = H + (i * rank + i) * stride;
+        for (int64_t q = 0; q < SIDE; ++q) {
+            T* place = b + (i * SIDE + q) * N;
+            const auto aim = load(target + (i * SIDE + q) * N);
+            Vector g = gradient[q] - aim;
+            const Vector size = g < 0 ? -g : g;
+            const Vector limit = noise * (aim < 0 ? -aim : aim);
+            g = size <= limit ? none : g;
+            if constexpr (shared) {
+                g /= *curvature > smallest ? *curvature : smallest;
+            } else {
+                const Vector bent = load(curvature + q * N);
+                g /= bent > smallest ? bent : none + smallest;
+            }
+            const Vector moved = load(place) - g;
+            store(place, moved < 0 ? none : moved);
+        }
+    }
+}
+
+// to[i, 0..width) = from[i, first..first + count), for all rows i; the rest is filled with zeros
+template <class T>
+void gather(const T* from, int64_t n_rows, int64_t stride, int64_t first, int64_t count,
+            int64_t width, T* to) {
+    for (int64_t i = 0; i < n_rows; ++i) {
+        for (int64_t l = 0; l < count; ++l) to[i * width + l] = from[i * stride + first + l];
+        for (int64_t l = count; l < width; ++l) to[i * width + l] = 0;
+    }
+}
+
 }  // namespace
 
 template <class T, class Offset>
@@ -179,6 +228,34 @@ void gram(Rows<Offset> rows, const double* value, int64_t n_columns, double* gra
     }
 }
 
+template <class T>
+int64_t coordinate_passes_memory(int64_t rank) {
+    return (rank + 2) * rank * SIDE * Lanes<T>::N;
+}
+
+template <class T>
+void coordinate_passes(int64_t rank, int64_t n_columns, const T* H, bool shared, const T* target,
+                       int64_t passes, T noise, T smallest, T* memory, T* B) {
+    constexpr int64_t WIDTH = SIDE * Lanes<T>::N;
+    T* b = memory;
+    T* aim = b + rank * WIDTH;
+    T* own = aim + rank * WIDTH;
+    for (int64_t first = 0; first < n_columns; first += WIDTH) {
+        const int64_t count = n_columns - first < WIDTH ? n_columns - first : WIDTH;
+        gather(B, rank, n_columns, first, count, WIDTH, b);
+        gather(target, rank, n_columns, first, count, WIDTH, aim);
+        if (!shared) gather(H, rank * rank, n_columns, first, count, WIDTH, own);
+        for (int64_t k = 0; k < passes; ++k) {
+            if (shared)
+                pass<T, true>(rank, H, 1, aim, noise, smallest, b);
+            else
+                pass<T, false>(rank, own, WIDTH, aim, noise, smallest, b);
+        }
+        for (int64_t i = 0; i < rank; ++i)
+            for (int64_t l = 0; l < count; ++l) B[i * n_columns + first + l] = b[i * WIDTH + l];
+    }
+}
+
 #define INSTANTIATE(T, Offset)                                                                     \
     template void entries<T, Offset>(Rows<Offset>, const T*, const T*, int64_t, T*);               \
     template int64_t solve_rows<T, Offset>(Rows<Offset>, const T*, const T*, int64_t, const T*,    \
@@ -186,6 +263,12 @@ void gram(Rows<Offset> rows, const double* value, int64_t n_columns, double* gra
 
 template int64_t solve_rows_memory<float>(int64_t);
 template int64_t solve_rows_memory<double>(int64_t);
+template int64_t coordinate_passes_memory<float>(int64_t);
+template int64_t coordinate_passes_memory<double>(int64_t);
+template void coordinate_passes<float>(int64_t, int64_t, const float*, bool, const float*, int64_t,
+                                       float, float, float*, float*);
+template void coordinate_passes<double>(int64_t, int64_t, const double*, bool, const double*,
+                                        int64_t, double, double, double*, double*);
 template void gram<int32_t>(Rows<int32_t>, const double*, int64_t, double*);
 template void gram<int64_t>(Rows<int64_t>, const double*, int64_t, double*);
 INSTANTIATE(float, int32_t)

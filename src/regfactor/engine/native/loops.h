@@ -38,3 +38,14 @@ int64_t solve_rows(Rows<Offset> rows, const T* weight, const T* D, int64_t strid
 // Only the upper triangle is written. Values are of entries, whose columns may stand in any order.
 template <class Offset>
 void gram(Rows<Offset> rows, const double* value, int64_t n_columns, double* gram);
+
+// Numbers of memory that coordinate_passes needs.
+template <class T>
+int64_t coordinate_passes_memory(int64_t rank);
+
+// Lowers b'H b / 2 - target'b over b >= 0 for the columns b of B, in passes over their coordinates.
+// H is rank x rank, or rank x rank x n_columns unless `shared`; target and B are rank x n_columns.
+// A gradient below `noise` times the target counts as zero, a curvature below `smallest` as it.
+template <class T>
+void coordinate_passes(int64_t rank, int64_t n_columns, const T* H, bool shared, const T* target,
+                       int64_t passes, T noise, T smallest, T* memory, T* B);

@@ -70,6 +70,25 @@ void define_gram(nb::module_& m) {
         nb::arg("columns").noconvert(), nb::arg("values").noconvert(), nb::arg("out").noconvert());
 }
 
+template <class T>
+void define_passes(nb::module_& m) {
+    m.def(
+        "coordinate_passes",
+        [](Input<T> H, Input<T> target, int64_t passes, double noise, double smallest,
+           Output<T> B) {
+            const int64_t rank = static_cast<int64_t>(B.shape(0));
+            const int64_t n_columns = static_cast<int64_t>(B.shape(1));
+            const bool shared = H.shape(2) == 1;
+            nb::gil_scoped_release release;
+            std::vector<T> memory(coordinate_passes_memory<T>(rank));
+            coordinate_passes(rank, n_columns, H.data(), shared, target.data(), passes,
+                              static_cast<T>(noise), static_cast<T>(smallest), memory.data(),
+                              B.data());
+        },
+        nb::arg("H").noconvert(), nb::arg("target").noconvert(), nb::arg("passes"),
+        nb::arg("noise"), nb::arg("smallest"), nb::arg("B").noconvert());
+}
+
 }  // namespace
 
 NB_MODULE(_kernels, m) {
@@ -81,4 +100,6 @@ NB_MODULE(_kernels, m) {
     define<double, int64_t>(m);
     define_gram<int32_t>(m);
     define_gram<int64_t>(m);
+    define_passes<float>(m);
+    define_passes<double>(m);
 }
