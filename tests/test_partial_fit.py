@@ -89,6 +89,23 @@ def test_batches_come_near_the_fit_of_all_rows(missing, weighted, scale, interce
     np.testing.assert_allclose(model.codes_, model.transform(X[-100:]))
 
 
+@pytest.mark.parametrize("missing", [0.0, 0.3, 0.6])
+@pytest.mark.parametrize("change", ["means", "components"])
+@pytest.mark.parametrize("edges", [1.05, 2.0])
+def test_the_guarantee_holds_where_rows_change(missing, change, edges):
+    """A refit can only lower the objective, and objective_ is an upper bound of both."""
+    X = stream(600, missing=missing)
+    later = stream(600, missing=missing, seed=1)
+    X[300:] = later[300:] if change == "components" else X[300:] + 2.0
+    edge = 0.5 * np.sqrt(1 - missing) * (np.sqrt(X.shape[0]) + np.sqrt(X.shape[1]))
+    model = in_batches(ConvexSubspace(alpha=edges * edge, scale=False), X, 12)
+    best = optimum(model, X)
+    now = objective(model, X)
+    assert now >= best * (1 - 1e-4)
+    assert model.objective_ >= now * (1 - 1e-6)
+    assert model.objective_ <= best * 1.5
+
+
 def test_few_complete_columns_are_remembered_exactly():
     X = stream(300, d=12)
     model = in_batches(ConvexSubspace(alpha=15.0, scale=False), X, 6)
