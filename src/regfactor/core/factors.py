@@ -71,8 +71,11 @@ class Factors:
         """
         codes = self.codes
         C = self.C
-        directions = (C / np.abs(C).max(axis=1, keepdims=True)).round(SAME_COMPONENT)
-        _, first, group = np.unique(directions, axis=0, return_index=True, return_inverse=True)
+        # zeros of one sign, so that equal rows have equal bytes, which compare fastest
+        directions = (C / np.abs(C).max(axis=1, keepdims=True)).round(SAME_COMPONENT) + 0.0
+        width = directions.itemsize * directions.shape[1]
+        as_bytes = np.ascontiguousarray(directions).view(np.dtype((np.void, width)))
+        _, first, group = np.unique(as_bytes.ravel(), return_index=True, return_inverse=True)
         if len(first) < len(C):
             merged = np.zeros((len(codes), len(first)), codes.dtype)
             np.add.at(merged.T, group.ravel(), codes.T)
