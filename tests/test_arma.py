@@ -1,5 +1,6 @@
 """Regularized vector ARMA: published optima, the structure of the solution, the filter, forecasts and comparators."""
 
+import copy
 import itertools
 import pickle
 import sys
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy.stats import nbinom
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import estimator_checks as checks
@@ -592,9 +594,91 @@ def test_counts_and_answers_are_predicted_through_their_link(loss):
     mean = model.update(X[-3:]).forecast(4).mean
     assert (mean > 0).all() and (loss == "poisson" or (mean < 1).all())
     with pytest.raises(ValueError, match="residuals"):
-        model.forecast(2, level=0.9)
+        model.impulse_response(2)
     with pytest.raises(ValueError, match="d=0"):
         fixed(1, 1, d=1, loss=loss).fit(X)
+
+
+def poisson_series(n, rng, overdispersed=False):
+    counts = np.full(n, 3.0)
+    for t in range(1, n):
+        mean = np.exp(0.8 + 0.08 * counts[t - 1])
+        if overdispersed:
+            mean *= rng.gamma(4, 1 / 4)
+        counts[t] = rng.poisson(mean)
+    return counts
+
+
+@pytest.mark.parametrize("overdispersed", [False, True])
+def test_intervals_of_counts_are_quantiles_of_the_sum_over_all_counts_between(overdispersed):
+    """Two steps ahead: the counts of the first step are summed over, with scipy's distributions."""
+    counts = poisson_series(200, np.random.default_rng(3), overdispersed)
+    model = fixed(1, 0, loss="poisson", tol=1e-6).fit(counts)
+    means = model.predict()[:, 0]
+    seen = counts[1:]
+    freedom = model._freedom
+    squares = np.square(seen - means) / (1 - freedom / len(seen))
+    excess = max((squares - means).sum() / np.square(means).sum(), 1e-9)
+    assert (excess > 0.1) == overdispersed
+
+    def counts_of(mean):
+        size = 1 / excess
+        return nbinom(size, size / (size + mean))
+
+    def mean_after(count):
+        return np.exp(model.intercept_[0] + model._model.shift[0] + model.ar_[0, 0, 0] * count)
+
+    between = np.arange(200)
+    first = counts_of(mean_after(counts[-1]))
+    second = counts_of(mean_after(between))
+    for level in (0.5, 0.8, 0.95):
+        found = model.forecast(2, level=level)
+        low, high = (1 - level) / 2, (1 + level) / 2
+        assert found.lower[0, 0] == first.ppf(low)
+        assert found.upper[0, 0] == first.ppf(high)
+        for limit, share in ((found.lower[1, 0], low), (found.upper[1, 0], high)):
+            assert first.pmf(between) @ second.cdf(limit) >= share - 0.01
+            assert first.pmf(between) @ second.cdf(limit - 1) <= share + 0.01
+    again = model.forecast(2, level=0.95)
+    np.testing.assert_array_equal(again.upper, found.upper)
+
+
+def test_intervals_of_counts_cover_what_follows():
+    rng = np.random.default_rng(8)
+    inside = []
+    for _ in range(12):
+        counts = poisson_series(130, rng, overdispersed=True)
+        found = fixed(1, 1, loss="poisson", tol=1e-3).fit(counts[:120]).forecast(10, level=0.9)
+        inside.append((found.lower[:, 0] <= counts[120:]) & (counts[120:] <= found.upper[:, 0]))
+    assert 0.85 <= np.mean(inside) <= 0.99
+
+
+def test_futures_of_counts_follow_the_filter():
+    """The mean of the step after a given count is that of a filter over it."""
+    counts = poisson_series(300, np.random.default_rng(4))
+    model = fixed(1, 1, loss="poisson", shrinkage=0.05, tol=1e-5).fit(counts)
+    noise = model._count_noise
+    shares = np.full((3, 2, 1), 0.5)
+    shares[:, 0, 0] = (0.02, 0.5, 0.98)
+    first = noise.paths(model._past, np.zeros((2, 0)), shares)[:, 0]
+    assert len(set(first[:, 0])) == 3
+    drawn = model.simulate(2, n_paths=4000, random_state=0)
+    assert drawn.shape == (4000, 2, 1)
+    np.testing.assert_array_equal(drawn, np.rint(drawn))
+    for count in first[:, 0]:
+        after = copy.deepcopy(model).update([[count]]).forecast(1).mean[0, 0]
+        chosen = drawn[drawn[:, 0, 0] == count, 1, 0]
+        error = chosen.std() / np.sqrt(len(chosen))
+        assert abs(chosen.mean() - after) < 4 * error + 0.02 * after
+
+
+def test_intervals_of_answers_are_answers():
+    rng = np.random.default_rng(5)
+    answers = (rng.random((150, 2)) < [0.5, 0.02]).astype(float)
+    found = fixed(1, 0, loss="logistic", tol=1e-3).fit(answers).forecast(3, level=0.9)
+    np.testing.assert_array_equal(found.lower[:, 0], 0)
+    np.testing.assert_array_equal(found.upper[:, 0], 1)
+    np.testing.assert_array_equal(found.upper[:, 1], 0)
 
 
 def test_shocks_are_found_and_do_not_bend_the_coefficients():

@@ -33,6 +33,7 @@ from regfactor.fitting.parameters import (
     require_at_least,
 )
 from regfactor.losses import LOSSES, Loss
+from regfactor.series.arma.count_paths import CountNoise, is_count_loss
 from regfactor.series.arma.criteria import CRITERIA, bic
 from regfactor.series.arma.missing_cells import CellPosterior, cell_draws, cell_posterior
 from regfactor.series.arma.model import (
@@ -127,8 +128,8 @@ class RegularizedARMA(Estimator):
     loss : str or Loss, default="squared"
         "squared", or "huber" and "smoothed_l1" against outlying errors, on series standardized by
         medians; "poisson" and "logistic" for counts and 0/1 series, where the formula is that of
-        the predictor (no differencing, no intervals), the filter is that of the quadratic model at
-        the fit, and predictions are shifted to be unbiased.
+        the predictor (no differencing), the filter is that of the quadratic model at the fit,
+        predictions are shifted to be unbiased, and intervals are whole numbers.
     intercept : bool, default=True
     exog_lags : int, default=0
         Inputs act at their own time and so many times later.
@@ -449,6 +450,11 @@ class RegularizedARMA(Estimator):
         self.residuals_ = series.X[model.start :] - fitted.predicted
         self._fitted = series.levels[len(series.levels) - len(self.residuals_) :] - self.residuals_
         self.sigma_ = error_covariance(self.residuals_, self._freedom, specification.q)
+        self._count_noise = None
+        if is_count_loss(specification.loss):
+            self._count_noise = CountNoise.of(
+                model, fitted.predictors, series.X[model.start :], self._freedom
+            )
         self._seen = inputs.levels
         self._seen_inputs = np.concatenate(
             [np.zeros((specification.d, series.U.shape[1])), series.U]
@@ -478,7 +484,9 @@ class RegularizedARMA(Estimator):
         """Return the means of the next times, and intervals that contain a share `level` of them.
 
         Intervals are those of Gaussian innovations, widened for the degrees of freedom of the
-        coefficients.
+        coefficients. Those of counts and 0/1 series are quantiles of 2,000 futures, the same at
+        each call, of which each step has the distribution of the loss given the steps before it,
+        with as much more variance as the errors of the fit have.
 
         Parameters
         ----------
@@ -494,13 +502,17 @@ class RegularizedARMA(Estimator):
         check_is_fitted(self)
         require_at_least("horizon", horizon, 1)
         U = self._inputs(exog, horizon)
-        if np.isnan(self._seen).any():
+        if np.isnan(self._seen).any() and self._model.loss.of_residual:
             return self._forecast_after_gaps(horizon, U, level)
         no_innovations = np.zeros((1, horizon, self.n_features_in_))
         mean = self._model.paths(self._past, U, no_innovations)[0].astype(self._dtype)
         if level is None:
             return Forecast(mean, times=self._times)
         check_level(level)
+        if self._count_noise is not None:
+            lower, upper = self._count_noise.limits(self._past, U, level)
+            lower = lower.astype(self._dtype)
+            return Forecast(mean, lower, upper.astype(self._dtype), level, self._times)
         self._require_residuals("Intervals")
         psi = self._model.responses(horizon - 1)
         half = self._half_widths(forecast_variances(psi, self.sigma_), level).astype(self._dtype)
@@ -622,9 +634,12 @@ class RegularizedARMA(Estimator):
         check_is_fitted(self)
         require_at_least("horizon", horizon, 1)
         require_at_least("n_paths", n_paths, 1)
-        self._require_residuals("Simulation")
         random = check_random_state(self.random_state if random_state is None else random_state)
         U = self._inputs(exog, horizon)
+        if self._count_noise is not None:
+            shares = random.random_sample((n_paths, horizon, self.n_features_in_))
+            return self._count_noise.paths(self._past, U, shares).astype(self._dtype)
+        self._require_residuals("Simulation")
         if np.isnan(self._seen).any():
             levels, inputs = self._with_unknown(U)
             drawn = cell_draws(self._model, levels, inputs, self.sigma_, n_paths, random)

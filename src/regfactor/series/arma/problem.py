@@ -229,11 +229,15 @@ def lag_sums(W: Array, q: int) -> Array:
 
 @frozen
 class FittedModel:
-    """A model, its one-step predictions of all rows with history, and the past after the last."""
+    """A model, its one-step predictions of all rows with history, and the past after the last.
+
+    Predictions are the means at the predictors.
+    """
 
     model: Varma
     kappa: Array
     predicted: Array
+    predictors: Array
     past: Past
     estimated_radius: float
     scaled: bool  # whether the autoregression was scaled to a smaller spectral radius
@@ -256,7 +260,9 @@ class FittedModel:
         predictors, past = model.begin(series, problem.smoothed(point))
         if not of_residual:
             model = replace(model, shift=unbiased_shift(model, predictors, series.X))
-        return FittedModel(model, kappa, model.mean(predictors), past, estimated, scaled)
+        return FittedModel(
+            model, kappa, model.mean(predictors), predictors, past, estimated, scaled
+        )
 
 
 def stabilized(model: Varma, problem: ArmaProblem, factor: float) -> Varma:
