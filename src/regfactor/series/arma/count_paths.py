@@ -9,16 +9,13 @@ from scipy.stats import rankdata
 
 from regfactor.core.params import Array, frozen
 from regfactor.fitting.predictive import predictive
-from regfactor.losses import Binomial, Logistic, Loss, NegativeBinomial, Poisson
+from regfactor.losses import Binomial, Logistic, NegativeBinomial, Poisson
 from regfactor.series.arma.model import Past, Varma
 
 N_PATHS = 2000
 MAX_LOG_STEP = 5.0  # by which predictors may exceed the largest one seen
-
-
-def is_count_loss(loss: Loss) -> bool:
-    """Return whether the loss states a distribution of whole numbers."""
-    return isinstance(loss, Poisson | NegativeBinomial | Logistic | Binomial)
+# losses that state a distribution of whole numbers
+COUNT_LOSSES = (Poisson, NegativeBinomial, Logistic, Binomial)
 
 
 @frozen

@@ -33,7 +33,7 @@ from regfactor.fitting.parameters import (
     require_at_least,
 )
 from regfactor.losses import LOSSES, Loss
-from regfactor.series.arma.count_paths import CountNoise, is_count_loss
+from regfactor.series.arma.count_paths import COUNT_LOSSES, CountNoise
 from regfactor.series.arma.criteria import CRITERIA, bic
 from regfactor.series.arma.missing_cells import CellPosterior, cell_draws, cell_posterior
 from regfactor.series.arma.model import (
@@ -451,7 +451,7 @@ class RegularizedARMA(Estimator):
         self._fitted = series.levels[len(series.levels) - len(self.residuals_) :] - self.residuals_
         self.sigma_ = error_covariance(self.residuals_, self._freedom, specification.q)
         self._count_noise = None
-        if is_count_loss(specification.loss):
+        if isinstance(specification.loss, COUNT_LOSSES):
             self._count_noise = CountNoise.of(
                 model, fitted.predictors, series.X[model.start :], self._freedom
             )
