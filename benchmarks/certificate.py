@@ -41,6 +41,7 @@ LOSSES = (
 GAUGES = ("trace", "columns", "rows", "rows_blocks", "two_view", "row_effects")
 FREE_TERMS = ("none", "intercepts", "covariates")
 LEVELS = (1e-4, 1e-6)
+EXPLAINED = 1e-9  # alpha_max of a table that its free terms explain, which is drawn again
 
 
 def random_problem(rng: np.random.Generator) -> tuple[str, str, str, Convex]:
@@ -67,7 +68,10 @@ def random_problem(rng: np.random.Generator) -> tuple[str, str, str, Convex]:
         design = Design(np.column_stack([np.ones(n), rng.normal(size=(n, 2))]))
     gauge = TraceModulo(np.ones(d)) if kind == "row_effects" else _gauge(kind, first, bounds)
     problem = Convex(Data.of(X, loss, weights, limits=limits), gauge, 1.0, design=design)
-    alpha = problem.alpha_max() * np.exp(rng.uniform(np.log(0.01), np.log(0.8)))
+    largest = problem.alpha_max()
+    if largest <= EXPLAINED:
+        return random_problem(rng)
+    alpha = largest * np.exp(rng.uniform(np.log(0.01), np.log(0.8)))
     return name, kind, free, problem.at(alpha)
 
 

@@ -265,3 +265,20 @@ def test_a_bound_needs_a_dual_point_that_is_orthogonal():
     np.testing.assert_allclose(freed @ problem.gauge.direction, 0, atol=1e-12)
     plain = Convex(problem.data, Trace(), 0.5, design=problem.design)
     assert solve(problem).objective <= solve(plain).objective
+
+
+@pytest.mark.parametrize("loss", [Quantile(0.7), Absolute(), Huber(0.1)], ids=str)
+@pytest.mark.parametrize("seed", range(5))
+def test_offsets_reach_rows_without_an_entry_near(loss, seed):
+    """A row whose entries are all far from zero has a slope without curvature there."""
+    random = np.random.default_rng(seed)
+    X = 3 * random.normal(size=(40, 1)) + random.normal(size=(40, 9))
+    problem = Convex(Data.of(X, loss), TraceModulo(np.ones(9)), 1.0)
+    candidates = np.linspace(X.min(), X.max(), 4001)[:, None, None]
+    if not isinstance(loss, Huber):
+        candidates = X.T[:, :, None]  # a sum of kinks is least at one of them
+    least = loss.value(candidates, X).sum(axis=2).min(axis=0).sum()
+    assert problem.null_objective() == pytest.approx(least, rel=1e-4)
+    assert problem.alpha_max() > 0
+    solution = solve(problem.at(0.3 * problem.alpha_max()), tol=1e-4, max_iter=2000)
+    assert solution.status.converged

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import elementwise
 
-from regfactor.core.linalg import positive_or_one, project_l1_ball, soft
+from regfactor.core.linalg import positive_or_one, project_l1_ball, root_of_power, soft
 from regfactor.core.params import Array, Params
 
-MAX_BISECTIONS = 60
 MAX_SECANT_STEPS = 100
 
 
@@ -156,16 +155,13 @@ class Lp(Norm):
         return self._entries(W, t, s)
 
     def _entries(self, W: Array, t: Array, s: Array) -> Array:
-        """Solve u + t (u/s)^(p-1) = w for u >= 0 in every entry, by bisection in the unit of w."""
-        low = np.zeros_like(W)
-        high = W
-        for _ in range(MAX_BISECTIONS):
-            u = (low + high) / 2
-            power = np.power(u / s[..., None], self.p - 1)
-            above = u + t[..., None] * power > W
-            low = np.where(above, low, u)
-            high = np.where(above, u, high)
-        return (low + high) / 2
+        """Solve u + t (u/s)^(p-1) = w for u >= 0 in every entry."""
+        length = s[..., None]
+        threshold = t[..., None]
+        if self.p >= 2:
+            return length * root_of_power(W, length, threshold, self.p - 1)
+        r = 1 / (self.p - 1)
+        return length * root_of_power(W, threshold, length, r) ** r
 
 
 @dataclass

@@ -18,6 +18,7 @@ GRAM_SPAN = 1e-2
 WIDE_ROW = 2048  # numbers of several rows side by side
 WIDE_ROWS = 16  # of them at once, that a cache holds them
 BLOCK_ELEMENTS = 4_000_000  # numbers in the matrices of columns that are held at once
+MAX_NEWTON_STEPS = 60
 
 
 # Whether X is a sparse matrix or array; declared, since the stubs narrow X to a class without data.
@@ -33,6 +34,24 @@ def quotient(numerator: Array, denominator: Array) -> Array:
     """Return a quotient, zero where the denominator is not positive."""
     ratio = numerator / positive_or_one(denominator)
     return np.where(denominator > 0, ratio, 0)
+
+
+def root_of_power(w: Array, linear: Array | float, power: Array | float, r: float) -> Array:
+    """Return the x >= 0 of linear x + power x^r = w in every entry, for r >= 1 and w >= 0.
+
+    The left side is convex and increasing, so that Newton's steps from above stay above.
+    """
+    exponent = np.where(power > 0, r, 1.0).astype(w.dtype)  # 0 times a large power is no number
+    with np.errstate(divide="ignore", invalid="ignore"):
+        x = np.fmin(w / linear, np.power(w / power, 1 / exponent))
+    rounding = 4 * np.finfo(x.dtype).eps
+    for _ in range(MAX_NEWTON_STEPS):
+        excess = linear * x + power * np.power(x, exponent) - w
+        step = quotient(excess, linear + power * exponent * np.power(x, exponent - 1))
+        x = np.maximum(x - step, 0)
+        if np.all(step <= rounding * x):
+            break
+    return x
 
 
 def summed(X: Any) -> Any:

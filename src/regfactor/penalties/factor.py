@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from regfactor.core.linalg import soft
+from regfactor.core.linalg import root_of_power, soft
 from regfactor.core.params import Array, Params, UnsupportedProblem
-from regfactor.norms import L2, MAX_BISECTIONS, Norm
+from regfactor.norms import L2, Norm
 
 
 class Penalty(Params, abc.ABC):
@@ -193,15 +193,12 @@ class PowerPenalty(Proximable):
         if self.p == 2:
             return np.asarray(A / (1 + cost), A.dtype)
         size = np.abs(A)
-        low = np.zeros_like(size)
-        high = size
-        # u + cost u^(p-1) = |a| has one root in [0, |a|]
-        for _ in range(MAX_BISECTIONS):
-            u = (low + high) / 2
-            above = u + cost * u ** (self.p - 1) > size
-            low = np.where(above, low, u)
-            high = np.where(above, u, high)
-        return np.asarray(np.sign(A) * (low + high) / 2, A.dtype)
+        # u + cost u^(p-1) = |a|
+        if self.p > 2:
+            u = root_of_power(size, 1.0, cost, self.p - 1)
+        else:
+            u = root_of_power(size, cost, 1.0, 1 / (self.p - 1)) ** (1 / (self.p - 1))
+        return np.asarray(np.sign(A) * u, A.dtype)
 
 
 @dataclass

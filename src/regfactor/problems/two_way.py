@@ -87,8 +87,14 @@ class TwoWay:
                 damped = h + damping * np.where(np.isfinite(majorant), majorant, h)
             of_B, of_a = self.newton_step(g, damped)
             predicted = float(np.vdot(g, self.apply(of_B, of_a))) / 2
-            if predicted <= accuracy * abs(value) or damping > MAX_DAMPING:
+            if damping > MAX_DAMPING:
                 break
+            if predicted <= accuracy * abs(value):
+                if self.is_orthogonal(g):
+                    break
+                # a row far from all kinks has a slope without curvature
+                damping = max(DAMPING_FACTOR * damping, FIRST_DAMPING)
+                continue
             trial_B = (B - of_B).astype(B.dtype)
             trial_a = (a - of_a).astype(a.dtype)
             trial = evaluate(self.apply(trial_B, trial_a))
