@@ -13,7 +13,7 @@ DESIGNS = {
     "n15-p3-q3": (15, 3, 3),
     "n12-p4-q4": (12, 4, 4),
 }
-SEEN, AHEAD, SEEDS = 200, 100, 30
+SEEN, AHEAD, SEEDS = 200, 100, 100
 PRINTED = {
     "MEAN": [
         (2.85, 0.13, 1.0),

@@ -11,10 +11,10 @@ from experiments._series import Search
 from regfactor import datasets
 
 SIDE = 3  # locations on each side of a patch
-SETS = {  # columns of the grid, side of the area, every how many of its patches
-    "sst_pacific_cac_anom": (84, 30, 8),
-    "sst_pacific_cobe2": (84, 30, 8),
-    "sst_atlantic_cobe2": (22, 9, 1),
+SETS = {  # columns of the grid, side of the area
+    "sst_pacific_cac_anom": (84, 30),
+    "sst_pacific_cobe2": (84, 30),
+    "sst_atlantic_cobe2": (22, 9),
 }
 SEARCH = Search(orders=(1, 2, 3, 6, 12), factor_lags=2)
 PACIFIC = {
@@ -41,8 +41,8 @@ ATLANTIC = {
 }
 # patches that are all sea
 COUNTS = {
-    "sst_pacific_cac_anom": 10,
-    "sst_pacific_cobe2": 10,
+    "sst_pacific_cac_anom": 79,
+    "sst_pacific_cobe2": 79,
     "sst_atlantic_cobe2": 9,
 }
 ROWS = {"sst_pacific_cac_anom": 399, "sst_pacific_cobe2": 399, "sst_atlantic_cobe2": 564}
@@ -50,12 +50,12 @@ ROWS = {"sst_pacific_cac_anom": 399, "sst_pacific_cobe2": 399, "sst_atlantic_cob
 
 @functools.cache
 def patches(name: str) -> np.ndarray:
-    """Return the series of the patches that are all sea, (patches, months, 9).
+    """Return the series of the patches that are all sea, (patches, months, 9), in random order.
 
-    Columns run west to east, then north.
+    Columns run west to east, then north. The first patches of a shorter run lie anywhere.
     """
     X = datasets.load(name).data
-    across, side, every = SETS[name]
+    across, side = SETS[name]
     if name.startswith("sst_pacific"):
         grid = datasets.load("sst_pacific_grid")
         X = np.where(grid.data[:, grid.feature_names.index("land")].astype(float) > 0, np.nan, X)
@@ -66,7 +66,8 @@ def patches(name: str) -> np.ndarray:
         .transpose(1, 3, 0, 2, 4)
         .reshape(k * k, len(X), SIDE * SIDE)
     )
-    return cut[~np.isnan(cut).any(axis=(1, 2))][::every]
+    sea = cut[~np.isnan(cut).any(axis=(1, 2))]
+    return sea[np.random.default_rng(0).permutation(len(sea))]
 
 
 def draw(name: str, i: int) -> Case:
@@ -80,11 +81,11 @@ def draw(name: str, i: int) -> Case:
 def source(name: str) -> Source:
     """Return one set of patches."""
     ahead = ROWS[name] - int(0.9 * ROWS[name])
-    _, side, every = SETS[name]
+    _, side = SETS[name]
     protocol = (
-        f"The first {side} x {side} locations in patches of {SIDE} x {SIDE}, land left out"
-        + (f", every {every}th patch" if every > 1 else "")
-        + f": {ROWS[name] - ahead} months seen, one forecast of the next {ahead}."
+        f"The first {side} x {side} locations in patches of {SIDE} x {SIDE}, land left out, "
+        f"{COUNTS[name]} patches in random order: {ROWS[name] - ahead} months seen, one forecast "
+        f"of the next {ahead}."
     )
     columns = (1, 6, 12, 30, ahead)
     return Source(
@@ -102,6 +103,6 @@ EXPERIMENT = Forecasts(
         "months but anomalies, without seasons; `sst_pacific_cobe2` the same grid with "
         "seasons from another analysis; `sst_atlantic_cobe2` a box of the same shape and "
         "length. Neighboring patches are alike, so that standard errors and p are too small. "
-        "Orders up to 12 months are tried; EM-Kalman's factors have two lags."
+        "Orders up to 12 months are tried; the autoregression of EM-Kalman's factors has two lags."
     ),
 )

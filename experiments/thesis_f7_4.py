@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from experiments._runner import Cell, Experiment, Plan, Record
-from experiments._series import stated_arma
+from experiments._series import fitted_arma, iterated
 from regfactor.datasets import make_arma
+from regfactor.series.arma.problem import FittedModel
 
 LAGS = (1, 2, 3, 4, 5, 6)
 LOG_VARIANCES = (-8.0, -6.0, -4.0, -3.0, -2.0, 0.0)
 ROWS, AHEAD, SEEDS = 50, 10, 30
+STRENGTHS = (0.5, 0.1, 0.02)  # alpha, as a share of the least one at which W is zero
+SHOWN = 0.1  # of which grids and the figure are
 WHOLE, AR, LONG = "RARMA(p, q)", "RARMA(p, 0)", "RARMA(p + q, 0)"
+RIDGE, LONG_RIDGE = "ridge VAR(p)", "ridge VAR(p + q)"
+OTHERS = (AR, LONG, RIDGE, LONG_RIDGE)
 MEASURES = {
     "one step": "first forecast",
     "forecast": f"forecasts 1 to {AHEAD}",
@@ -24,10 +30,14 @@ NOTES = (
     f"n = p = q, {ROWS} + p + q rows seen, l1 errors. Ratios err(without) / err(RARMA(p, q)): "
     "medians over seeds of each series' own ratio; above 1 the moving-average part helps. Models "
     "are drawn by `make_arma` (n = p leaves one root, real and 0.999, to each lag), starts lie in "
-    "the unit ball, innovations have the stated variance. All three models are the same code at "
-    "the library's default strengths (ridge 1e-3, shrinkage 0.1), roots capped at 1. The thesis "
-    "shows heat maps without numbers: better forecasts with the moving average, about the same or "
-    "worse coefficients."
+    "the unit ball, innovations have the stated variance. RARMA(p, 0) and RARMA(p + q, 0) are the "
+    "same code with q = 0, as in the thesis: innovations of the same time stay, under the trace "
+    "norm, and only their lags are left out. The ridge VARs have no innovations at all, which is "
+    "what RegularizedARMA makes of q = 0. Strengths alpha / alpha_max are "
+    + ", ".join(f"{s:g}" for s in STRENGTHS)
+    + f" (grids and figure: {SHOWN:g}), the ridge is 1e-3, roots are capped at 1; the thesis tells "
+    "neither. It shows heat maps without numbers: better forecasts with the moving average, about "
+    "the same or worse coefficients."
 )
 SURE = 0.05
 
@@ -60,26 +70,28 @@ class HeatMaps(Experiment):
             for seed in seeds
         ]
 
-    def run(self, cell: Cell) -> dict[str, dict[str, float]]:
+    def run(self, cell: Cell) -> dict[str, Any]:
         p = cell["p"]
         X, A = draw(p, cell["log_variance"], cell["seed"])
-        seen = len(X) - AHEAD
-        models = {WHOLE: (p, p), AR: (p, 0), LONG: (2 * p, 0)}
-        result = {}
-        for name, (lags, q) in models.items():
-            model = stated_arma(lags, q).fit(X[:seen])
-            gaps = np.abs(model.forecast(AHEAD).mean - X[seen:])
-            sizes = {
-                "one step": gaps[0].sum(),
-                "forecast": gaps.sum(),
-                "coefficients": np.abs(model.ar_[:p] - A).sum(),
-            }
-            result[name] = {measure: float(f"{size:.6g}") for measure, size in sizes.items()}
-        mean = np.abs(X[:seen].mean(axis=0) - X[seen:])
-        result["MEAN"] = {
-            "one step": float(f"{mean[0].sum():.6g}"),
-            "forecast": float(f"{mean.sum():.6g}"),
+        past = X[:-AHEAD]
+        future = X[-AHEAD:]
+
+        def sizes(model: FittedModel) -> dict[str, float]:
+            gaps = np.abs(iterated(model, AHEAD) - future)
+            learned = np.abs(model.model.ar[:p] - A)
+            return measured(gaps, learned)
+
+        result: dict[str, Any] = {
+            RIDGE: sizes(fitted_arma(past, p, 0, 1.0)),
+            LONG_RIDGE: sizes(fitted_arma(past, 2 * p, 0, 1.0)),
+            "MEAN": measured(np.abs(past.mean(axis=0) - future)),
         }
+        for strength in STRENGTHS:
+            result[f"{strength:g}"] = {
+                WHOLE: sizes(fitted_arma(past, p, p, strength)),
+                AR: sizes(fitted_arma(past, p, 0, strength)),
+                LONG: sizes(fitted_arma(past, 2 * p, 0, strength)),
+            }
         return result
 
     def summary(self, done: dict[str, Record], plan: Plan) -> list[dict[str, Any]]:
@@ -91,34 +103,30 @@ class HeatMaps(Experiment):
                 )
         rows = []
         for (p, v), results in groups.items():
-            for other in (AR, LONG, "MEAN"):
-                for measure in results[0][other]:
-                    logs = np.log([r[other][measure] / r[WHOLE][measure] for r in results])
-                    spread = logs.std(ddof=1) / np.sqrt(len(logs)) if len(logs) > 1 else None
-                    row = {
-                        "p": p,
-                        "log_variance": v,
-                        "against": other,
-                        "measure": measure,
-                        "n": len(logs),
-                    }
-                    rows.append(
-                        row
-                        | {
-                            "median": float(f"{np.exp(np.median(logs)):.4g}"),
-                            "log_mean": float(f"{logs.mean():.4g}"),
-                            "log_error": None if spread is None else float(f"{spread:.4g}"),
-                        }
-                    )
+            for strength in STRENGTHS:
+                for other in (*OTHERS, "MEAN"):
+                    pairs = [errors_of(r, strength, other) for r in results]
+                    for measure in pairs[0][1]:
+                        logs = np.log([theirs[measure] / ours[measure] for ours, theirs in pairs])
+                        rows.append(
+                            {
+                                "p": p,
+                                "log_variance": v,
+                                "strength": strength,
+                                "against": other,
+                                "measure": measure,
+                                **spread_of(logs),
+                            }
+                        )
         return rows
 
     def report(self, summary: list[dict[str, Any]]) -> str:
-        parts = [NOTES]
+        parts = [NOTES, f"## All strengths\n\n{strengths(summary)}"]
         for measure, words in MEASURES.items():
             for other in (AR, LONG):
-                rows = [r for r in summary if r["measure"] == measure and r["against"] == other]
+                rows = chosen(summary, measure, other, SHOWN)
                 parts.append(f"## {words}: {other} over {WHOLE}\n\n{grid(rows)}")
-        rows = [r for r in summary if r["measure"] == "forecast" and r["against"] == "MEAN"]
+        rows = chosen(summary, "forecast", "MEAN", SHOWN)
         parts.append(f"## forecasts 1 to {AHEAD}: the training mean over {WHOLE}\n\n{grid(rows)}")
         return "\n\n".join([*parts, verdicts(summary)])
 
@@ -129,9 +137,8 @@ class HeatMaps(Experiment):
         panels = figure.subplots(2, len(MEASURES))
         for line, other in zip(panels, (AR, LONG), strict=True):
             for axes, (measure, words) in zip(line, MEASURES.items(), strict=True):
-                rows = [r for r in summary if r["measure"] == measure and r["against"] == other]
                 values = np.full((len(LOG_VARIANCES), len(LAGS)), np.nan)
-                for r in rows:
+                for r in chosen(summary, measure, other, SHOWN):
                     values[LOG_VARIANCES.index(r["log_variance"]), LAGS.index(r["p"])] = np.log2(
                         r["median"]
                     )
@@ -155,6 +162,60 @@ class HeatMaps(Experiment):
         return [path]
 
 
+def measured(gaps: np.ndarray, learned: np.ndarray | None = None) -> dict[str, float]:
+    """Return the l1 errors of the first forecast, of all, and of coefficients where there are any."""
+    found = {"one step": gaps[0].sum(), "forecast": gaps.sum()}
+    if learned is not None:
+        found["coefficients"] = learned.sum()
+    return {measure: float(f"{size:.6g}") for measure, size in found.items()}
+
+
+def errors_of(
+    result: dict[str, Any], strength: float, other: str
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the errors of RARMA(p, q) at a strength, and of what it is held against."""
+    found = result[f"{strength:g}"]
+    return found[WHOLE], found.get(other, result.get(other))
+
+
+def spread_of(logs: np.ndarray) -> dict[str, Any]:
+    """Return number, median ratio, mean of logarithms and its standard error."""
+    error = None
+    if len(logs) > 1:
+        error = float(f"{logs.std(ddof=1) / np.sqrt(len(logs)):.4g}")
+    return {
+        "n": len(logs),
+        "median": float(f"{np.exp(np.median(logs)):.4g}"),
+        "log_mean": float(f"{logs.mean():.4g}"),
+        "log_error": error,
+    }
+
+
+def chosen(
+    summary: list[dict[str, Any]], measure: str, other: str, strength: float
+) -> list[dict[str, Any]]:
+    """Return the rows of a measure, a rival and a strength."""
+    return [
+        r
+        for r in summary
+        if (r["measure"], r["against"], r["strength"]) == (measure, other, strength)
+    ]
+
+
+def strengths(summary: list[dict[str, Any]]) -> str:
+    """Return for every strength and rival the median ratio, and in how many cells it is decided."""
+    head = ["alpha / alpha_max", f"{WHOLE} against", *MEASURES.values()]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for strength in STRENGTHS:
+        for other in OTHERS:
+            cells = [count(chosen(summary, m, other, strength)).short for m in MEASURES]
+            lines.append(f"| {strength:g} | {other} | {' | '.join(cells)} |")
+    return (
+        "Median ratio over all cells, and in how many the moving average is decided to help and to "
+        "hurt.\n\n" + "\n".join(lines)
+    )
+
+
 def grid(rows: list[dict[str, Any]]) -> str:
     """Return medians by variance (down) and lag (across)."""
     found = {(r["p"], r["log_variance"]): r["median"] for r in rows}
@@ -168,25 +229,44 @@ def grid(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+@dataclass(frozen=True)
+class Count:
+    """In how many cells the moving average helps, hurts, and is not decided."""
+
+    up: int
+    down: int
+    cells: int
+    median: float
+
+    @property
+    def short(self) -> str:
+        """The count as an entry of a table."""
+        return f"{self.median:.3g} (+{self.up}, -{self.down} of {self.cells})"
+
+
+def count(rows: list[dict[str, Any]]) -> Count:
+    """Decide every cell by the mean log ratio over seeds."""
+    rows = [r for r in rows if r["log_error"]]
+    bound = critical(len(rows))
+    up = sum(r["log_mean"] > bound * r["log_error"] for r in rows)
+    down = sum(r["log_mean"] < -bound * r["log_error"] for r in rows)
+    middle = np.exp(np.median([np.log(r["median"]) for r in rows])) if rows else np.nan
+    return Count(up, down, len(rows), float(middle))
+
+
 def verdicts(summary: list[dict[str, Any]]) -> str:
-    """Count the cells in which the moving average helps or hurts beyond chance."""
+    """Say in how many cells the moving average helps or hurts beyond chance."""
     lines = []
     for measure, words in MEASURES.items():
-        for other in (AR, LONG):
-            rows = [
-                r
-                for r in summary
-                if r["measure"] == measure and r["against"] == other and r["log_error"]
-            ]
-            bound = critical(len(rows))
-            up = sum(r["log_mean"] > bound * r["log_error"] for r in rows)
-            down = sum(r["log_mean"] < -bound * r["log_error"] for r in rows)
-            middle = np.exp(np.median([np.log(r["median"]) for r in rows])) if rows else np.nan
-            lines.append(
-                f"- {words}, against {other}: lower error in {up} of {len(rows)} cells, higher in "
-                f"{down}, no difference shown in {len(rows) - up - down}; median ratio "
-                f"{middle:.3g}."
-            )
+        for other in OTHERS:
+            for strength in STRENGTHS:
+                found = count(chosen(summary, measure, other, strength))
+                same = found.cells - found.up - found.down
+                lines.append(
+                    f"- {words}, against {other}, alpha / alpha_max = {strength:g}: lower error in "
+                    f"{found.up} of {found.cells} cells, higher in {found.down}, no difference "
+                    f"shown in {same}; median ratio {found.median:.3g}."
+                )
     return (
         "## Verdicts\n\nThe moving-average part, from the mean log ratio over seeds in each cell "
         f"(two-sided {SURE:g}, Bonferroni over the cells of a line):\n\n" + "\n".join(lines)

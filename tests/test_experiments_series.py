@@ -220,7 +220,7 @@ def test_generated_series_run_in_small(experiment):
     cheap = [
         c
         for c in cells
-        if c["method"] in ("MEAN", "true A, no MA", "ridge VAR, default", "RARMA(1, q)")
+        if c["method"] in ("MEAN", "true A, no MA", "ridge VAR, BIC", "RARMA(1, q)")
     ]
     for cell in cheap[:4]:
         assert len(experiment.run(cell)["mse"]) == 4
@@ -249,7 +249,7 @@ def test_patches_are_sea_and_as_many_as_announced(name):
     case = thesis_7_2.draw(name, 0)
     np.testing.assert_allclose(case.past.std(axis=0), 1)
     X = datasets.load(name).data
-    across, side, _ = thesis_7_2.SETS[name]
+    across, side = thesis_7_2.SETS[name]
     columns = [
         (3 * a + i) * across + 3 * b + j
         for a in range(side // 3)
@@ -319,11 +319,59 @@ def test_innovations_of_a_turn_are_the_least_squares_ones():
 def test_times_are_tabled_with_what_was_reached():
     names = ("least squares (lstsq)", "RARMA, gap 1e-3", "RARMA, gap 1e-6", f7_3.LOCAL)
     cells = [{"method": m, "n": 9, "T": T, "seed": 0} for T in (100, 150) for m in names]
-    cells += [{"method": m, "n": 2, "T": 100, "seed": 0} for m in (f7_3.VARMAX, f7_3.OURS)]
+    cells += [{"method": m, "n": 2, "T": 100, "seed": 0} for m in (f7_3.VARMAX, f7_3.SMALL_ARMA)]
     done = {key(c): {"cell": c, "result": f7_3.EXPERIMENT.run(c)} for c in cells}
     text = f7_3.EXPERIMENT.report(f7_3.EXPERIMENT.summary(done, Plan()))
     assert "| RARMA, gap 1e-3 |" in text and "converged" in text and "VARMAX(1, 1) takes" in text
     assert f7_3.entry({"seconds": None}) == "never"
+
+
+@scaled
+def test_one_code_fits_with_and_without_lags_of_innovations():
+    X = make_varma(60, 2, 1, 1, random_state=0)
+    ours = _series.iterated(_series.fitted_arma(X, 1, 1, 0.1), 5)
+    np.testing.assert_allclose(ours, _series.stated_arma(1, 1).fit(X).forecast(5).mean, rtol=1e-9)
+    ridge = _series.fitted_arma(X, 2, 0, 1.0)
+    expected = _series.stated_arma(2, 0).fit(X)
+    np.testing.assert_allclose(ridge.model.ar, expected.ar_, atol=1e-8)
+    # innovations of the same time, which the thesis keeps at q = 0, move the coefficients
+    kept = _series.fitted_arma(X, 2, 0, 0.1)
+    assert np.abs(kept.model.ar - expected.ar_).max() > 1e-3 and not len(kept.model.ma)
+
+
+@pytest.mark.filterwarnings("ignore")  # of statsmodels, on convergence
+def test_factors_of_em_kalman_are_one_autoregression():
+    X = make_varma(80, 2, 2, 0, random_state=1)
+    transition = _series.factor_autoregression(X, 2, 5).filter_results.transition[..., 0]
+    assert np.all(transition[:2, :4] != 0) and np.array_equal(transition[2:, :2], np.eye(2))
+
+
+def test_printed_differences_are_decided_on_the_same_trials():
+    random = np.random.default_rng(0)
+    base = random.uniform(1, 2, 30)
+
+    def found(**errors):
+        return {
+            name: {"errors": {i: np.array([v]) for i, v in enumerate(values)}}
+            for name, values in errors.items()
+        }
+
+    printed = {"low": (1.0, 0.1, 1.0), "high": (2.0, 0.1, 1.0), "like low": (1.1, 0.1, 1.0)}
+    source = Source("toy", draw, "", (1,), (1,), 30)
+    near = base * np.exp(0.01 * random.normal(size=30))
+    for factor, verdict in ((1.5, "holds"), (0.5, "does not hold"), (np.inf, "holds")):
+        errors = found(**{"low": base, "high": factor * near, "like low": near})
+        rows = _forecasts.printed_differences(source, printed, errors)
+        assert [row["printed_pair"] for row in rows] == [["low", "high"], ["like low", "high"]]
+        assert rows[0]["verdict"] == verdict and rows[0]["n"] == 30
+    (row, _) = _forecasts.printed_differences(
+        source, printed, found(**{"low": base, "high": near, "like low": near})
+    )
+    assert row["verdict"] == "not decided"
+    rows[0]["printed_pair"] = [_forecasts.RARMA, "high"]
+    text = _forecasts.reproduced(rows)
+    assert "has a lower error than high (printed 1 and 2): **holds** (below a thousandth" in text
+    assert "of 2 printed differences between two methods 2 hold, 0 are not decided" in text
 
 
 @scaled
@@ -342,7 +390,7 @@ def test_heat_maps_count_where_the_moving_average_helps(tmp_path):
         r for r in summary if r["against"] == f7_4.AR and r["measure"] == "one step" and r["p"] == 1
     )
     errors = [
-        done[key(c)]["result"]
+        done[key(c)]["result"][f"{one['strength']:g}"]
         for c in cells
         if c["p"] == 1 and c["log_variance"] == one["log_variance"]
     ]

@@ -65,6 +65,8 @@ def _row(name: str, text: str) -> str:
 def digest(verdict: str) -> str:
     """Return the verdicts of a report in numbers."""
     claims, tests = _counted(CLAIMS, verdict), _counted(TESTS, verdict)
+    if claims and tests:
+        return f"{claims}; errors: {tests}"
     if claims:
         return claims
     if tests:
