@@ -82,11 +82,14 @@ def test_entries_out_of_reach_are_moved_and_others_are_not():
     far = X.copy()
     far[3, 1] = -1e7
     far[4, 0] = np.nan
-    near = within_reach(far)
+    found = within_reach(far)
+    near = found.table
     assert -200 < near[3, 1] < -20 and np.isnan(near[4, 0])
     changed = near != far
     changed[4, 0] = False
     assert changed.sum() == 1
+    np.testing.assert_array_equal(found.far, changed)
+    assert not within_reach(far, columns=np.array([True, False])).far.any()
 
 
 @pytest.mark.parametrize(("share", "size"), [(0.02, 1e4), (0.05, 1e6), (0.1, 1e6)])

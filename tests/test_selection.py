@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 
 from regfactor import (
     ConvexSparseCoding,
@@ -282,3 +283,61 @@ def test_mixed_losses_are_split_too():
     first, second = Data.of(X, loss).split(0.2, np.random.default_rng(1))
     both = np.concatenate([part.losses(np.zeros(X.shape)) for part in (first, second)])
     assert len(both) == np.count_nonzero(~np.isnan(X))
+
+
+def with_gross_errors(X, share, seed=1):
+    """A table in which some entries are 10,000 times what they should be."""
+    wrong = np.random.default_rng(seed).random(X.shape) < share
+    return np.where(wrong, 1e4 * X, X)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.05])
+@pytest.mark.parametrize(
+    "model",
+    [
+        RobustSubspace(alpha="auto", beta=0.6),
+        ConvexSubspace(loss="huber", random_state=0),
+        ConvexSubspace(loss="absolute", random_state=0),
+        SubspaceImputer(loss="huber", random_state=0),
+    ],
+    ids=["robust", "huber", "absolute", "prior"],
+)
+def test_gross_errors_do_not_choose_the_strength_under_robust_losses(model, share):
+    X, truth, missing = low_rank(160, 15, noise=0.3, holes=0.2)
+    dirty = with_gross_errors(X, share)
+
+    def error(alpha):
+        found = model.set_params(alpha=alpha).fit(dirty).complete(dirty)
+        return np.sqrt(np.mean((found - truth)[missing] ** 2))
+
+    # they stay in the fit, as noise of bounded influence, which calls for a greater strength
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        chosen = error("auto")
+    assert chosen < 0.35 * truth.std()
+    others = [error(factor * model.alpha_) for factor in (0.4, 2.0, 4.0)]
+    assert chosen < 1.25 * min(others)
+
+
+def test_gross_errors_of_sparse_tables_do_not_choose_either():
+    X, truth, missing = low_rank(160, 30, noise=0.2, holes=0.3)
+    dirty = with_gross_errors(X, 0.03)
+    stored = scipy.sparse.csr_array(np.where(np.isnan(dirty), 0, dirty))
+    model = RobustSubspace(alpha="auto", beta=0.5).fit(stored)
+    dense = RobustSubspace(alpha="auto", beta=0.5).fit(dirty)
+    for fitted in (model, dense):
+        Z = fitted.inverse_transform(fitted.codes_)
+        error = np.sqrt(np.mean((Z - truth)[missing] ** 2))
+        assert error < 0.3 * truth.std()
+
+
+def test_other_columns_are_left_as_they_are():
+    X, _, _ = low_rank(60, 6)
+    dirty = X.copy()
+    dirty[0, :2] = 1e5
+    frame = pd.DataFrame(dirty, columns=list("abcdef"))
+    mixed = ConvexSubspace(loss={"a": "huber"}, random_state=0)
+    inputs = mixed._read(frame)
+    assert inputs.far[0, 0] and inputs.far.sum() == 1
+    assert ConvexSubspace(random_state=0)._read(dirty).far is None
+    assert ConvexSubspace(loss="huber", alpha=1.0)._read(dirty).far is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -50,8 +50,8 @@ from regfactor.fitting.leverage import HeldOutEntries
 from regfactor.fitting.logged_counts import warn_of_logarithms
 from regfactor.fitting.noise import (
     NOISE,
-    is_robust,
     noise_of,
+    robust_columns,
     within_reach,
 )
 from regfactor.fitting.parameters import AUTO, POSITIVE, RUN_CONSTRAINTS
@@ -106,6 +106,8 @@ class TableInputs:
     limits: Array | None  # of missing entries, lower and upper
     learned_limits: Array | None  # those of the rows that are learned from
     covariates: Array | None  # of rows, as regressors
+    # gross errors among the entries that are learned from
+    far: Array | None = field(default=None, kw_only=True)
 
     @property
     def regressors(self) -> Array:
@@ -114,8 +116,17 @@ class TableInputs:
         return self.covariates[self.counted].astype(self.learned.dtype)
 
     def without_extremes(self) -> Self:
-        """Return inputs that are learned from without the size of gross errors."""
-        return replace(self, learned=within_reach(self.learned, self.rows))
+        """Return inputs that are learned from without the size of gross errors.
+
+        Only columns are meant under whose loss the influence of an entry is bounded.
+        """
+        columns = robust_columns(self.loss, self.learned.shape[1])
+        if not columns.any():
+            return self
+        found = within_reach(self.learned, self.rows, columns)
+        if not found.far.any():
+            return self
+        return replace(self, learned=found.table, far=found.far)
 
     @classmethod
     def of(
@@ -203,6 +214,8 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, Transformer, Estimator)
                 )
             return Choice(problem)
         validation = self._validation(run, seed)
+        if isinstance(inputs, TableInputs):
+            validation = replace(validation, far=inputs.far)
         if auto:
             if not problem.alpha_max() > 0:  # offsets explain the table, at any strength
                 return Choice(problem)
@@ -316,7 +329,7 @@ class FactorEstimator(FactorTransformer, abc.ABC):
             limits=limits,
             covariates=covariates,
         )
-        if self._noise is not None and is_robust(loss):
+        if isinstance(self.alpha, str):
             return inputs.without_extremes()
         return inputs
 

@@ -16,7 +16,8 @@ from scipy.special import ndtri
 from regfactor.core.linalg import is_sparse, svd_above
 from regfactor.core.params import EPS, Array, frozen
 from regfactor.fitting.gross_errors import largest_share
-from regfactor.losses import Huber, Loss, Squared
+from regfactor.fitting.units import bounds_influence
+from regfactor.losses import Huber, Loss
 
 NOISE = "noise"  # as a value of alpha
 MEDIAN_DEVIATION = 0.6745  # of the sizes of standard normal numbers, the median
@@ -255,7 +256,15 @@ def noise_of(
 
 def is_robust(loss: Loss) -> bool:
     """Return whether the influence of an entry under a loss is bounded."""
-    return loss.of_residual and not isinstance(loss, Squared)
+    return loss.of_residual and bounds_influence(loss)
+
+
+def robust_columns(loss: Loss, n_columns: int) -> Array:
+    """Return a mask of the columns under whose loss the influence of an entry is bounded."""
+    out = np.zeros(n_columns, bool)
+    for at, part in loss.parts(n_columns):
+        out[at] = is_robust(part)
+    return out
 
 
 def noise_huber(noise: float) -> Huber:
@@ -263,22 +272,48 @@ def noise_huber(noise: float) -> Huber:
     return Huber(HUBER_FACTOR * noise)
 
 
-def within_reach(table: Any, rows: Array | None = None) -> Any:
+@frozen
+class TableWithinReach:
+    """A table whose entries are at most 50 robust deviations from the center of their column.
+
+    Attributes
+    ----------
+    table : {array, sparse array}
+    far : array of bool
+        Entries that were farther, laid out as those of the table: stored ones where it is sparse.
+    """
+
+    table: Any
+    far: Array
+
+
+def within_reach(
+    table: Any,
+    rows: Array | None = None,
+    columns: Array | None = None,
+) -> TableWithinReach:
     """Return a table with entries of at most 50 robust deviations from the center of their column.
 
     Where a loss grows linearly, moving an entry that no fit reaches changes the objective by a
     constant. Without it, errors of any size would make the objective so large that a fit at a small
-    relative gap could still be far from the optimum.
+    relative gap could still be far from the optimum. `columns` is a mask of those that are limited;
+    None for all.
     """
     units = robust_units(table, rows)
     lowest = units.center - REACH * units.deviation
     highest = units.center + REACH * units.deviation
+    if columns is not None:
+        lowest[~columns] = -np.inf
+        highest[~columns] = np.inf
     if not is_sparse(table):
-        return np.clip(table, lowest, highest).astype(table.dtype, copy=False)
-    data = np.clip(table.data, lowest[table.indices], highest[table.indices])
-    return scipy.sparse.csr_array(
-        (data.astype(table.dtype), table.indices, table.indptr), table.shape
-    )
+        far = (table < lowest) | (table > highest)
+        near = np.clip(table, lowest, highest).astype(table.dtype, copy=False)
+        return TableWithinReach(near, far)
+    low = lowest[table.indices]
+    high = highest[table.indices]
+    data = np.clip(table.data, low, high).astype(table.dtype)
+    near = scipy.sparse.csr_array((data, table.indices, table.indptr), table.shape)
+    return TableWithinReach(near, (table.data < low) | (table.data > high))
 
 
 def column_noise(residuals: Array, rows: Array | None = None) -> Array:

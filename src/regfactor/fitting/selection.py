@@ -67,16 +67,18 @@ class Validation:
     """How entries are held out, and the time that a search may take.
 
     Entries of one row whose columns are of one group, as those that encode a category, are held
-    out together.
+    out together. Gross errors, `far`, are learned from, under a loss that bounds their influence,
+    and never held out: no model foresees them, so that they would judge none, but hide the rest.
     """
 
     groups: Array | None
     random: np.random.Generator
     clock: Clock
+    far: Array | None = None
 
     def split(self, data: Data) -> tuple[Data, Data]:
         """Return the entries to learn from, and those that are held out."""
-        train, held = data.split(HELD_OUT_SHARE, self.random, self.groups)
+        train, held = data.split(HELD_OUT_SHARE, self.random, self.groups, self.far)
         if held.layout.sparse:
             enough = held.terms[0].x.size > 0 and train.terms[0].x.size > 0
         else:
@@ -88,6 +90,20 @@ class Validation:
                 "There are too few cells",
             )
         return train, held
+
+    def usual_share(self, problem: Convex) -> float:
+        """Return the share of the losses of the empty model that is not that of gross errors."""
+        if self.far is None:
+            return 1.0
+        null = problem.null
+        losses = problem.data.losses(problem.predictor(null.factors, null.coefficients))
+        far = self.far
+        if not problem.data.layout.sparse:
+            far = far[problem.data.observed]
+        total = float(losses.sum())
+        if not total > 0:
+            return 1.0
+        return float(losses[~far].sum()) / total
 
     def limits(self, **options: Any) -> Limits:
         """Return the limits of one of the fits that are compared."""
@@ -121,7 +137,9 @@ def select_alpha(
     with the strength. Under a prior of the codes atoms may be many, and its strength is chosen
     along.
     """
-    fitted, held = _parted(problem.at(problem.alpha_max() or 1.0), validation)
+    problem = prepared(problem.at(problem.alpha_max() or 1.0))
+    usual = validation.usual_share(problem)
+    fitted, held = _parted(problem, validation)
     alphas = np.geomspace(1.0, SMALLEST_ALPHA_SHARE, N_ALPHAS) * fitted.alpha_max()
     if not alphas[0] > 0:
         raise CannotSelect(
@@ -132,7 +150,7 @@ def select_alpha(
     trials: Trials = _penalized
     search = StrengthSearch(N_ALPHAS)
     if debias == PRIOR:
-        trials = _Priors(fitted, validation.groups)
+        trials = _Priors(fitted, validation.groups, usual)
     elif debias:
         trials = _Refits()
         search = StrengthSearch(N_ALPHAS, MIN_REFIT_GAIN)
@@ -146,7 +164,7 @@ def select_alpha(
         if place > 0:
             tried = np.array(sorted(points))
             nearest = tried[np.abs(tried - place).argmin()]  # the larger strength of two
-            limits = validation.limits(tol=COMPARED_FIT_TOL)
+            limits = validation.limits(tol=usual * COMPARED_FIT_TOL)
             points[place] = solve_within(problem, limits, points[nearest]).point
         point = points[place]
         search.add(place, trials(problem, held, point))
@@ -209,16 +227,18 @@ def select_prior(problem: Convex, max_rank: int | None, validation: Validation) 
             "debias='prior' holds out single entries, which a loss of whole rows does not allow; "
             "use True or False.",
         )
+    problem = prepared(problem)
+    usual = validation.usual_share(problem)
     fitted, held = _parted(problem, validation)
-    solution = solve_within(fitted, validation.limits(tol=COMPARED_FIT_TOL, max_rank=max_rank))
+    limits = validation.limits(tol=usual * COMPARED_FIT_TOL, max_rank=max_rank)
+    solution = solve_within(fitted, limits)
     search = Search()
-    search.ended(_Priors(fitted, validation.groups)(fitted, held, solution.point))
+    search.ended(_Priors(fitted, validation.groups, usual)(fitted, held, solution.point))
     return Selection("alphas", search.trials, search.choice("min"))
 
 
 def _parted(problem: Convex, validation: Validation) -> tuple[Convex, Data]:
     """Return the problem of the entries that are learned from, and those that are held out."""
-    problem = prepared(problem)
     train, held = validation.split(problem.data)
     return replace(problem, data=train), held
 
@@ -381,17 +401,17 @@ class _Priors:
 
     Under the squared loss a strength is the variance of the noise, so that its unit must scale like
     the loss: it is what the best constants cost per cell above the least value of the loss, half
-    the variance of a column.
+    the variance of a column; `usual` is the share of this that gross errors do not cost.
     """
 
-    def __init__(self, problem: Convex, groups: Array | None) -> None:
+    def __init__(self, problem: Convex, groups: Array | None, usual: float) -> None:
         data = problem.data
         null = problem.null
         P = problem.predictor(null.factors, null.coefficients)
         cells = float(len(data.losses(P)))
         if groups is not None:
             cells *= (groups.max() + 1) / len(groups)
-        excess = data.value(P) + data.conjugate(np.zeros_like(P))
+        excess = usual * (data.value(P) + data.conjugate(np.zeros_like(P)))
         self.strengths = PRIOR_STRENGTHS * (excess / max(cells, 1.0) or 1.0)
         self.best = FIRST_PRIOR_PLACE
 

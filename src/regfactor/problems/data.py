@@ -354,10 +354,12 @@ class Data:
         share: float,
         random: np.random.Generator,
         groups: Array | None = None,
+        never: Array | None = None,
     ) -> tuple[Data, Data]:
         """Return two tables: a random share of the observed entries is in the second, at least one.
 
         Entries of a row whose columns have the same group describe one cell, and stay together.
+        Those of the mask `never` are in the first.
         """
         if self.rowwise:
             raise UnsupportedProblem(
@@ -371,6 +373,8 @@ class Data:
             drawn = numbers[:, groups] < share
             if isinstance(self.layout, Pattern):
                 drawn = drawn[self.layout.rows, self.layout.indices]
+        if never is not None:
+            drawn &= ~never
         if self.layout.sparse:
             if drawn.size and not drawn.any():
                 drawn[random.integers(drawn.size)] = True

@@ -43,7 +43,9 @@ class RobustSubspace(CompletionIntervals):
     alpha : float, "noise" or "auto", default="noise"
         Strength of the trace norm. "noise" is the strength above which no component is fitted to
         noise alone, sigma (sqrt(n) + sqrt(d)) for noise of deviation sigma, found robustly; one
-        where there is no noise, `loss=None`. "auto" is chosen by held-out entries.
+        where there is no noise, `loss=None`. "auto" is chosen by held-out entries. With either,
+        entries more than 50 robust deviations from the center of their column count as if they were
+        there, and are held out of no fit.
     beta : float or "auto", default="auto"
         Price of an outlier; "auto" is the gradient of the loss at twice the noise, and
         alpha / sqrt(max(n, d)) where alpha is a number or there is no noise.
@@ -254,9 +256,10 @@ class RobustSubspace(CompletionIntervals):
         if self.loss is None:
             weights = weigh_columns(inputs.learned, None, self._beta)
             return replace(inputs, columns=self._beta, entry_weights=weights)
-        if self._noise is not None:
-            inputs = inputs.without_extremes()
-        return replace(inputs, loss=_with_outliers(inputs.loss, self._beta))
+        inputs = replace(inputs, loss=_with_outliers(inputs.loss, self._beta))
+        if isinstance(self.alpha, str):
+            return inputs.without_extremes()
+        return inputs
 
     def _noise_loss(self, table: Any, loss: Loss, rows: Array | None) -> Loss:
         """Return the loss; without noise the strength is one, its ratio to beta alone matters."""
