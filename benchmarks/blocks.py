@@ -1,4 +1,4 @@
-"""Tables in files, read by blocks of rows, beside the same fits in memory: CPU and memory."""
+"""Tables in files, read by blocks of rows, next to the same fits in memory: CPU and memory."""
 
 from __future__ import annotations
 

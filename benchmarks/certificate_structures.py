@@ -86,7 +86,7 @@ def table() -> list[str]:
         "## Regressions, arrays, and norms without a formula",
         "",
         f"Seed {SEED}, tol {TOL:g}, at most {MAX_ITER} iterations. Certificates of norms without a formula rest "
-        "on a local search for the dual norm and are labelled numerical; tests/test_numerical_norms.py "
+        "on a local search for the dual norm and are labeled numerical; tests/test_numerical_norms.py "
         "compares them with brute force.",
         "",
         "| problems | count | gap <= 1e-4 | worst gap | lowest gap | CPU s |",

@@ -1,4 +1,4 @@
-"""Fits by two workers of Dask beside the same fit of blocks in one process, and workers that are killed on the way."""
+"""Fits by two workers of Dask next to the same fit of blocks in one process, and workers that are killed on the way."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def main() -> str:
         "# Dask",
         "",
         f"`regfactor.dask.ConvexSubspace` on {N_CHUNKS} sparse chunks in files, {ROWS:,} x {COLUMNS} with "
-        f"{entries:,} entries, to a relative gap of {TOL:g}, beside the same fit of a `BlockTable` of the files in one process; both read every chunk in every pass. "
+        f"{entries:,} entries, to a relative gap of {TOL:g}, next to the same fit of a `BlockTable` of the files in one process; both read every chunk in every pass. "
         "CPU seconds of the workers, and of this process with the scheduler; memory is that of this process "
         f"after the fit. {versions('dask', 'distributed')}.",
         "",

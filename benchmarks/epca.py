@@ -1,4 +1,4 @@
-"""Exponential-family PCA of binary tables and of counts: glmpca beside ours, then many seeds and missing entries."""
+"""Exponential-family PCA of binary tables and of counts: glmpca next to ours, then many seeds and missing entries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from regfactor.losses import Logistic, Poisson
 
 SEEDS, REPEATS = (range(1), 1) if QUICK else (range(3), 7)
 MANY = range(5) if QUICK else range(50)
-HOLES = 0.3
+SHARE_MISSING = 0.3
 CAP = 5.0  # largest natural parameter of the counts
 
 
@@ -143,7 +143,7 @@ def main() -> str:
         *table(
             "family | hidden | finite | largest natural parameter | KL (of the hidden entries, if "
             "any)",
-            [many(work, share) for work in WORKLOADS for share in (0.0, HOLES)],
+            [many(work, share) for work in WORKLOADS for share in (0.0, SHARE_MISSING)],
         ),
     ]
     return "\n".join(lines) + "\n"

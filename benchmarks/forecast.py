@@ -1,4 +1,4 @@
-"""Single series: AutoForecaster beside AutoARIMA, AutoETS and AutoTheta of statsforecast, and their median."""
+"""Single series: AutoForecaster next to AutoARIMA, AutoETS and AutoTheta of statsforecast, and their median."""
 
 from __future__ import annotations
 

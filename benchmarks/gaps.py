@@ -1,4 +1,4 @@
-"""Series with gaps: missing values and forecasts of AutoForecaster beside state-space models of statsmodels."""
+"""Series with gaps: missing values and forecasts of AutoForecaster next to state-space models of statsmodels."""
 
 from __future__ import annotations
 

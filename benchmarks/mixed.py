@@ -1,4 +1,4 @@
-"""Holes in mixed tables: numbers, truth values, ordered and unordered categories, filled by us and by peers."""
+"""Missing entries in mixed tables: numbers, truth values, ordered and unordered categories, filled by us and by peers."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _typed(column: pd.Series, kind: str) -> pd.Series:
 
 
 def kind_of(column: pd.Series) -> str:
-    """Return the kind that a column's type stands for."""
+    """Return the kind of a column by its type."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return ORDERED if column.dtype.ordered else UNORDERED
     return BOOLEAN if column.dtype.kind == "b" else NUMERIC
@@ -199,7 +199,7 @@ def main() -> str:
     return (
         "\n".join(
             [
-                "# Holes in mixed tables",
+                "# Missing entries in mixed tables",
                 "",
                 f"{HIDDEN:.0%} of the entries hidden at random, means over {len(SEEDS)} seeds. "
                 "Errors on hidden entries: numeric RMSE in standard deviations of the column, "

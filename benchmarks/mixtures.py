@@ -1,4 +1,4 @@
-"""AutoMixture beside k-means and Gaussian mixtures of scikit-learn: agreement with known classes, and CPU seconds."""
+"""AutoMixture next to k-means and Gaussian mixtures of scikit-learn: agreement with known classes, and CPU seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Non-negative factorization of the digits: scikit-learn's NMF beside ours, then with missing entries, which NMF cannot take."""
+"""Non-negative factorization of the digits: scikit-learn's NMF next to ours, then with missing entries, which NMF cannot take."""
 
 from __future__ import annotations
 

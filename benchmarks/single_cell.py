@@ -1,4 +1,4 @@
-"""Sparse counts as of single cells: Poisson and negative-binomial PCA, CPU and memory beside glmpca."""
+"""Sparse counts as of single cells: Poisson and negative-binomial PCA, CPU and memory next to glmpca."""
 
 from __future__ import annotations
 

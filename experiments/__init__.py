@@ -1,1 +1,1 @@
-"""The papers' tables and figures, run again: ours beside theirs. `python -m experiments list` names them."""
+"""The papers' tables and figures, run again: ours next to theirs. `python -m experiments list` names them."""

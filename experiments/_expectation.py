@@ -33,7 +33,7 @@ Predict = Callable[[Draw, np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class Entry:
-    """A method as it is run: what it was told beside labels and rows, and whether words are needed for it."""
+    """A method as it is run: what it was told next to labels and rows, and whether words are needed for it."""
 
     name: str
     told: str
@@ -243,7 +243,7 @@ class SideBySide(Experiment):
         parts = [self.notes]
         for source in self.sources:
             lines = [
-                "| method | told beside rows and labels | published | error in % | n | seconds |",
+                "| method | told next to rows and labels | published | error in % | n | seconds |",
                 "|---" * 6 + "|",
             ]
             lines += [_line(row) for row in summary if row["dataset"] == source.name]

@@ -210,7 +210,7 @@ class Reverse:
 
 
 def reverse(name: str, transfer: str, assignment: str, cut: bool = False) -> Method:
-    """Return a method of the tables with most of the papers' grid, and equal weights beside it.
+    """Return a method of the tables with most of the papers' grid, and equal weights next to it.
 
     With equal weights mu as printed changes nothing (hard), or scales the sharpness (soft).
     """

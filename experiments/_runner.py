@@ -73,7 +73,7 @@ class Experiment(abc.ABC):
 
     @abc.abstractmethod
     def summary(self, done: dict[str, Record], plan: Plan) -> list[dict[str, Any]]:
-        """Return the rows of the table: ours (mean, standard error, n) beside the paper's."""
+        """Return the rows of the table: ours (mean, standard error, n) next to the paper's."""
 
     @abc.abstractmethod
     def report(self, summary: list[dict[str, Any]]) -> str:

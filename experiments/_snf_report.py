@@ -1,4 +1,4 @@
-"""What came of the tables on semi-supervised regression: errors beside the printed ones, wins with ties, verdicts."""
+"""What came of the tables on semi-supervised regression: errors next to the printed ones, wins with ties, verdicts."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def judgements(share: float, rows: Rows) -> list[str]:
 
 
 def _printed_wins(share: float, rows: Rows) -> list[str]:
-    """Return whether the paper's method wins as often as printed, against the methods that it is printed beside."""
+    """Return whether the paper's method wins as often as printed, against the methods that it is printed next to."""
     wins, ours, among = 0, 0, 0
     for name in _of(rows.values(), "table"):
         printed = {

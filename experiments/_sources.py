@@ -1,4 +1,4 @@
-"""Data of the tables on reverse prediction (White & Schuurmans 2012; White's thesis, 6.1), theirs beside ours."""
+"""Data of the tables on reverse prediction (White & Schuurmans 2012; White's thesis, 6.1), theirs next to ours."""
 
 from __future__ import annotations
 

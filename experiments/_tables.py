@@ -22,7 +22,7 @@ from experiments._runner import Cell, Experiment, Plan, Record, key
 from experiments._verdicts import Claim, section
 from regfactor.model_selection import LabeledKFold
 
-HEAVY = 2.0  # times the median from which on a mean needs it beside it
+HEAVY = 2.0  # times the median from which on a mean needs it next to it
 FRESH = 1_000_000  # seeds from here on are never used for tuning
 LEGEND = (
     "Mean ± standard error over n splits. *Best on the grid* is the one setting with the lowest "

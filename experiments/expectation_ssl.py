@@ -1,4 +1,4 @@
-"""Learning from expectations on the sets of the book on semi-supervised learning, beside other classifiers."""
+"""Learning from expectations on the sets of the book on semi-supervised learning, next to other classifiers."""
 
 from experiments._expectation import ENTRIES, SideBySide, book, text
 
@@ -19,7 +19,7 @@ EXPERIMENT = SideBySide(
     },
     notes=(
         "Mean error ± standard error over n splits, in % of the unlabeled rows. Every method "
-        "runs at one setting, and none is tuned; what each was told beside rows and labels is "
+        "runs at one setting, and none is tuned; what each was told next to rows and labels is "
         "stated: shares of classes are the true ones among the unlabeled rows, which is side "
         "information that the others do not get. `balance of labels` has none: it is the "
         "default. Rows are centered and divided by one number for all methods, documents are "

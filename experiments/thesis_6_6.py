@@ -114,7 +114,7 @@ EXPERIMENT = Table(
         f"S-RFM, which minimize the same objective with bounds {BOUNDS}; the second was chosen on "
         "generated data and after a look at one draw of WBC and COIL, where 1 did no better than "
         "a constant. The weight is share/n for an entry, since at the printed mu/(n d) inputs of "
-        "length one hardly count beside labels. Added: constant, the most frequent class of the "
+        "length one hardly count next to labels. Added: constant, the most frequent class of the "
         "labeled rows. Printed deviations are taken for standard errors below, which makes fewer "
         "printed differences count."
     ),

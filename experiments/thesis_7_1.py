@@ -117,7 +117,7 @@ EXPERIMENT = Forecasts(
         "100. The thesis' generator cannot run as printed, and no reading of it has the "
         "printed level of MEAN, so that levels cannot be compared; `make_arma` is the reading "
         "used (all roots 0.999, orthonormal bases, B with unit columns). Printed ARMA is HR, "
-        "the printed RARMA stands beside the tuned one. Since the true radius is 0.999, a cap "
+        "the printed RARMA stands next to the tuned one. Since the true radius is 0.999, a cap "
         "at 1 suits these series."
     ),
     oracle="true A, no MA",

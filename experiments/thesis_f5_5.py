@@ -232,7 +232,7 @@ class Figure55(Experiment):
 
 
 def _packed(row: np.ndarray) -> str:
-    """Return an image as hexadecimal grey levels."""
+    """Return an image as hexadecimal gray levels."""
     return np.clip(np.round(255 * row), 0, 255).astype(np.uint8).tobytes().hex()
 
 

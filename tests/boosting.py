@@ -70,7 +70,7 @@ def steepest_multiplier(T, form):
 
 
 def oracle(residual, Gamma, basis, form, bounds):
-    """Algorithm 3: the atom c along which the loss falls most; the leading eigenspace stands for algorithm 4."""
+    """Algorithm 3: the atom c along which the loss falls most; the leading eigenspace replaces algorithm 4."""
     Q = 2 * residual @ Gamma.T
     T = basis.T @ (Q + Q.T) @ basis / 2
     tau = steepest_multiplier(T, form)

@@ -70,7 +70,7 @@ def cells(path):
 
 
 def people(n=60, seed=0):
-    """A mixed table of rank two with holes, an id, free text, dates, an empty column and a gross outlier."""
+    """A mixed table of rank two with missing entries, an id, free text, dates, an empty column and a gross outlier."""
     rng = np.random.default_rng(seed)
     Z = rng.normal(size=(n, 2))
     noise = 0.3 * rng.normal(size=(4, n))

@@ -21,7 +21,7 @@ class Problem:
     loss: str
     gauge: str
     alpha: float
-    holes: bool = False
+    missing: bool = False
     weighted: bool = False
     intercept: bool = False
     shape: tuple[int, int] = (9, 6)
@@ -30,13 +30,15 @@ class Problem:
 
     def __str__(self):
         words = (
-            ["holes"] * self.holes + ["weighted"] * self.weighted + ["intercept"] * self.intercept
+            ["missing"] * self.missing
+            + ["weighted"] * self.weighted
+            + ["intercept"] * self.intercept
         )
         return "-".join([self.loss, self.gauge, *words])
 
     @cached_property
     def X(self):
-        """A noisy rank-two table in the units of the loss, with holes where they are asked for."""
+        """A noisy rank-two table in the units of the loss, with missing entries where they are asked for."""
         random = np.random.default_rng(self.seed)
         n, d = self.shape
         signal = random.normal(size=(n, 2)) @ random.normal(size=(2, d)) + 0.3 * random.normal(
@@ -55,7 +57,7 @@ class Problem:
                 X[0, N_FIRST:], X[1, N_FIRST:] = 0.0, 1.0
             case _:
                 X = signal + 0.5 + 4.0 * (random.random((n, d)) < 0.06)
-        if self.holes:
+        if self.missing:
             hidden = random.random((n, d)) < 0.25
             hidden[:2] = False
             X[hidden] = np.nan
@@ -73,12 +75,12 @@ class Problem:
 
     @property
     def entry_weights(self):
-        """The weights of observed entries, zero at holes."""
+        """The weights of observed entries, zero at missing entries."""
         return np.where(np.isnan(self.X), 0.0, 1.0 if self.weights is None else self.weights)
 
     @property
     def filled(self):
-        """The table with ones at holes, where no weight sees them."""
+        """The table with ones at missing entries, where no weight sees them."""
         return np.where(np.isnan(self.X), 1.0, self.X)
 
     @property
@@ -130,7 +132,7 @@ def loss_gradient(problem, P):
 
 
 def loss_conjugate(problem, Y):
-    """Its conjugate at a Y that is zero at holes; infinite outside the domain past rounding."""
+    """Its conjugate at a Y that is zero at missing entries; infinite outside the domain past rounding."""
     w, X = problem.entry_weights, problem.filled
     y = np.divide(Y, w, out=np.zeros_like(Y), where=w > 0)
     p, slack = y + X, 1e-12

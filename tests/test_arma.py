@@ -858,7 +858,7 @@ def test_the_shrinkage_is_chosen_by_validation():
     assert fixed(1, 0, shrinkage="auto").fit(noise).shrinkage_ == 1.0
 
 
-def test_holes_are_tolerated():
+def test_unobserved_are_tolerated():
     X = series(150, 3)
     holed = X.copy()
     holed[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
@@ -1161,11 +1161,11 @@ def test_a_column_of_dates_is_named_with_what_to_do(kind):
         fixed(1, 1).fit(pd.DataFrame({"a": X[:, 0], "b": ["1.5", "soon"] * 30}))
 
 
-@pytest.mark.parametrize("holes", [False, True])
+@pytest.mark.parametrize("unobserved", [False, True])
 @pytest.mark.parametrize("d", [0, 1])
-def test_predict_takes_the_series_that_was_fitted_and_nothing_else(d, holes):
+def test_predict_takes_the_series_that_was_fitted_and_nothing_else(d, unobserved):
     X = series(60, 2)
-    X[30:32, 0] = np.nan if holes else 0.0
+    X[30:32, 0] = np.nan if unobserved else 0.0
     model = fixed(1, 1, d=d).fit(X)
     np.testing.assert_array_equal(model.predict(X), model.predict())
     model.update(X[:3])

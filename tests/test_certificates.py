@@ -65,7 +65,7 @@ FACTOR_NORMS = {  # on the columns of codes and on the rows of components
 }
 ALPHA = {"rows_1": 0.3}
 
-# every loss with every gauge; holes, weights and intercepts take turns so that each pair of them meets
+# every loss with every gauge; missing entries, weights and intercepts take turns so that each pair of them meets
 PROBLEMS = [
     Problem(
         loss,
@@ -81,20 +81,20 @@ PROBLEMS = [
 ]
 PROBLEMS += [
     Problem(
-        "squared", "trace", 0.8, holes=True, weighted=True, intercept=True, shape=(12, 11), seed=7
+        "squared", "trace", 0.8, missing=True, weighted=True, intercept=True, shape=(12, 11), seed=7
     ),
     Problem(
         "squared",
         "two_view",
         1.5,
         bounds=(0.5, 2.0),
-        holes=True,
+        missing=True,
         intercept=True,
         shape=(12, 11),
         seed=8,
     ),
     Problem("smoothed_l1", "two_view", 2.0, bounds=(2.0, 0.5), weighted=True, seed=9),
-    Problem("logistic", "trace", 0.3, holes=True, seed=10),
+    Problem("logistic", "trace", 0.3, missing=True, seed=10),
     Problem("poisson", "trace", 2.0, intercept=True, seed=11),
     # just below the largest alpha; and dual points all of whose singular values are equal
     Problem("smoothed_l1", "rows_2", 2.6427620630635182, intercept=True, shape=(6, 7), seed=683563),
@@ -220,7 +220,7 @@ def test_dual_points_of_easier_duals_are_cut_back(problem):
     ours = convex(problem)
     slack = 1e-6 * max(abs(value), problem.null_scale)
     easier = [replace(problem, alpha=2 * problem.alpha), replace(problem, intercept=False)]
-    easier += [replace(problem, holes=False), replace(problem, weighted=False)]
+    easier += [replace(problem, missing=False), replace(problem, weighted=False)]
     for other in easier:
         _, Z, b = optimum(other)
         assert ours.bound(loss_gradient(other, Z + b)).value <= value + slack
@@ -291,7 +291,7 @@ def test_evaluation_gives_the_loss_and_its_slope(problem):
 
 
 @every_smooth_problem
-def test_a_gradient_is_blind_at_holes_and_balanced_under_an_intercept(problem):
+def test_a_gradient_is_blind_at_missing_and_balanced_under_an_intercept(problem):
     ours = convex(problem)
     _, G, _ = ours.evaluate(rng(7).normal(size=problem.shape))
     assert not G[problem.entry_weights == 0].any()
@@ -327,7 +327,7 @@ def test_a_prox_takes_its_weight_by_table_column_row_or_entry(loss):
         np.testing.assert_allclose(stationary, 0, atol=1e-10)
 
 
-def test_a_dual_point_at_a_hole_is_infeasible():
+def test_a_dual_point_at_a_missing_entry_is_infeasible():
     X = np.array([[1.0, np.nan], [0.0, 2.0]])
     data = Data.of(X, Squared())
     assert data.conjugate(np.array([[0.1, 0.2], [0.3, 0.4]])) == np.inf
@@ -449,7 +449,7 @@ WHOLE_LINE = [
 
 
 def drawn(name, intercept):
-    """A catalogued loss on drawn data with a hole and weights; row losses are complete."""
+    """A catalogued loss on drawn data with a missing entry and weights; row losses are complete."""
     loss = catalogue.LOSSES[name]
     X = draws.draw_data(loss, rng(60), (9, 4))
     weights = None
@@ -600,7 +600,7 @@ def test_a_fixed_weight_bounds_two_views_from_below():
 
 
 def test_huber_is_squared_loss_with_the_outliers_eliminated():
-    problem = Problem("huber", "trace", 0.8, holes=True, seed=21)
+    problem = Problem("huber", "trace", 0.8, missing=True, seed=21)
     ours = convex(problem)
     solution = tight(ours)
     Z = solution.point.factors.dense()
@@ -637,12 +637,12 @@ def test_weights_multiply_the_loss():
     assert doubled.objective == pytest.approx(2 * plain.objective, rel=1e-6)
 
 
-def test_a_hole_is_an_entry_of_weight_zero():
+def test_a_missing_entry_is_an_entry_of_weight_zero():
     X = rng(25).normal(size=(8, 5))
     hidden = rng(26).random(X.shape) < 0.3
-    holes = tight(squared(np.where(hidden, np.nan, X), Trace(), 0.8))
+    missing = tight(squared(np.where(hidden, np.nan, X), Trace(), 0.8))
     zeros = tight(squared(X, Trace(), 0.8, weights=1.0 - hidden))
-    assert holes.objective == pytest.approx(zeros.objective, rel=1e-6)
+    assert missing.objective == pytest.approx(zeros.objective, rel=1e-6)
 
 
 # --- shapes and symmetries --------------------------------------------------------------------------------------------
@@ -665,7 +665,7 @@ def test_the_transposed_problem_has_the_transposed_solution(gauge, loss):
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Poisson()], ids=str)
-def test_transposed_problems_with_holes_and_weights_have_the_same_value(loss):
+def test_transposed_problems_with_missing_and_weights_have_the_same_value(loss):
     random = rng(28)
     X = (random.random((8, 5)) < 0.5).astype(float)
     X[random.random(X.shape) < 0.2] = np.nan
@@ -771,7 +771,7 @@ def test_a_looser_tolerance_is_met_by_an_honest_gap(problem):
 
 
 def test_an_unfinished_solution_says_so_and_stays_honest():
-    problem = Problem("smoothed_l1", "two_view", 0.8, holes=True, seed=3)
+    problem = Problem("smoothed_l1", "two_view", 0.8, missing=True, seed=3)
     value, _, _ = optimum(problem)
     solution = solve(convex(problem), tol=1e-12, max_iter=2)
     assert solution.n_iter <= 10  # solvers certify every few iterations

@@ -68,9 +68,9 @@ def test_a_user_completes_a_table(table):  # noqa: F811
     assert (after[used] != "").all(axis=None) and (after["empty"] == "").all()
     assert after["flagged"][7] == "waist" and (after["flagged"] != "").sum() == 1
     truth = people()[0]
-    holes = ~given["age"]
+    missing = ~given["age"]
     assert (
-        holes.any() and not after["age"][holes].str.contains(".", regex=False).any()
+        missing.any() and not after["age"][missing].str.contains(".", regex=False).any()
     )  # whole numbers stay whole
     assert set(after["size"]) == set(truth["size"].dropna())
     report = table.with_name("people.complete.html").read_text(encoding="utf-8")
@@ -114,12 +114,18 @@ def test_the_code_in_the_report_repeats_the_result(table):  # noqa: F811
     scope = {}
     exec(code_of(table.with_name("people.complete.html")), scope)
     after = cells(table.with_name("people.complete.csv"))
-    holes = scope["frame"]["weight"].isna().to_numpy()
+    missing = scope["frame"]["weight"].isna().to_numpy()
     np.testing.assert_allclose(
-        scope["completed"]["weight"][holes], after["weight"][holes].astype(float), rtol=1e-5
+        scope["completed"]["weight"][missing], after["weight"][missing].astype(float), rtol=1e-5
     )
     assert scope["completed"]["waist"][7] == 840  # flagged, and kept
-    for name in ("height", "weight", "age", "waist", "smokes"):  # holes of whole numbers are whole
+    for name in (
+        "height",
+        "weight",
+        "age",
+        "waist",
+        "smokes",
+    ):  # missing entries of whole numbers are whole
         np.testing.assert_allclose(
             scope["completed"][name].astype(float), after[name].astype(float), rtol=1e-5
         )
@@ -205,12 +211,12 @@ def test_limits_and_sets_are_written_at_a_level(table):  # noqa: F811
     done = command("complete", table, "--level", 0.8)
     assert done.code == 0, done
     before, after = cells(table), cells(table.with_name("people.complete.csv"))
-    holes = before["weight"].str.lower().isin(MARKERS | {""})
+    missing = before["weight"].str.lower().isin(MARKERS | {""})
     low, high = after["weight_lower"], after["weight_upper"]
-    assert (low[~holes] == "").all() and (high[~holes] == "").all()
-    filled = after["weight"][holes].astype(float)
-    assert (low[holes].astype(float) <= filled).all() and (
-        filled <= high[holes].astype(float)
+    assert (low[~missing] == "").all() and (high[~missing] == "").all()
+    filled = after["weight"][missing].astype(float)
+    assert (low[missing].astype(float) <= filled).all() and (
+        filled <= high[missing].astype(float)
     ).all()
     sizes = before["size"].str.lower().isin(MARKERS | {""})
     for cell, chosen in zip(after["size"][sizes], after["size_set"][sizes], strict=True):

@@ -22,7 +22,7 @@ NUMBERS = st.one_of(
     st.floats(allow_nan=True, allow_infinity=True).map(repr),
     st.integers(-(10**25), 10**25).map(str),
 )
-HOLES = st.sampled_from(["", "?", "NA", "nan", "NULL", " "])
+MISSING_CELLS = st.sampled_from(["", "?", "NA", "nan", "NULL", " "])
 WORDS = st.sampled_from(
     ["red", "blue", "tall", "yes", "no", "True", "a b", "x;y", '"', "é", "0x1F", "1,5", "007", "-"]
 )
@@ -55,7 +55,7 @@ def test_every_command_is_fuzzed_and_documented():
 
 @st.composite
 def columns(draw, rows):
-    """Cells of one column: mostly of one kind, with holes, and now and then with something else."""
+    """Cells of one column: mostly of one kind, with missing entries, and now and then with something else."""
     kind = draw(st.sampled_from([NUMBERS, NUMBERS, NUMBERS, WORDS, DATES, ANYTHING]))
     odd = draw(st.sampled_from([0, 0, 0, 1]))
     same = draw(kind) if draw(st.integers(0, 7)) == 0 else None
@@ -63,7 +63,11 @@ def columns(draw, rows):
     for _ in range(rows):
         dice = draw(st.integers(0, 9))
         cells.append(
-            draw(HOLES) if dice < 2 else draw(ANYTHING) if odd and dice == 9 else same or draw(kind)
+            draw(MISSING_CELLS)
+            if dice < 2
+            else draw(ANYTHING)
+            if odd and dice == 9
+            else same or draw(kind)
         )
     return cells
 
@@ -124,9 +128,9 @@ def sane_table(seed):
     table = [kinds[k]() for k in chosen]
     if rng.random() < 0.3:
         table.append(list(table[0]))  # the same column twice
-    holes = rng.random() * rng.choice([0, 0.1, 0.3, 0.9])
+    missing = rng.random() * rng.choice([0, 0.1, 0.3, 0.9])
     cells = np.array(table, dtype=object)
-    cells[rng.random(cells.shape) < holes] = rng.choice(["", "NA", "?"])
+    cells[rng.random(cells.shape) < missing] = rng.choice(["", "NA", "?"])
     if rng.random() < 0.15:
         cells[rng.integers(cells.shape[0]), rng.integers(n)] = rng.choice(
             ["tall", "1e9", "-1e60", "0", "x,y"]

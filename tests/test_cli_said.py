@@ -40,7 +40,7 @@ def test_starts_that_agree_nearly_are_not_called_the_same():
     assert "though" not in _stable(0.3, 3) + _real({3: 0.16}, 3)
 
 
-def test_help_says_what_becomes_of_holes_in_clusters():
+def test_help_says_what_becomes_of_missing_in_clusters():
     said = " ".join(command("cluster", "--help").out.split())
     assert "median" in said and "(missing)" in said
 

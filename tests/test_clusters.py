@@ -614,7 +614,7 @@ def test_sparse_rows_are_read_as_they_stand(potential):
 @pytest.mark.parametrize("name", ["squared", "kl"])
 def test_sparse_rows_far_from_zero_are_clustered_as_dense_ones(name, dtype, shift, tol):
     X = load_iris().data.astype(dtype)
-    X[:, 0] += shift  # in every row, beside a column with many zeros
+    X[:, 0] += shift  # in every row, next to a column with many zeros
     X[:, 1] *= rng(0).random(150) < 0.3
     dense, sparse = (
         BregmanKMeans(3, name, n_init=10, random_state=0).fit(table)
@@ -1222,7 +1222,7 @@ BAD = {
     "no starts": (BregmanMixture(2, n_init=0), X, "'n_init' parameter of BregmanMixture must be"),
     "unknown start": (BregmanKMeans(2, init="k-means+"), X, "Did you mean 'k-means\\+\\+'"),
     "shape of centers": (BregmanKMeans(2, init=np.ones((3, 4))), X, "2 centers of 4 features"),
-    "holes in centers": (
+    "missing entries in centers": (
         BregmanKMeans(2, init=[[1, 2, 3, 4], [1, np.nan, 3, 4]]),
         X,
         "center 1 has nan in column 1",

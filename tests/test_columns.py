@@ -61,14 +61,17 @@ def polars_table(rng, n=ROWS):
     )
 
 
-def with_holes(table, rng, share=0.2):
+def with_missing(table, rng, share=0.2):
     """The table with a share of its cells missing, of the same types; and where."""
     mask = rng.random(table.shape) < share
     if isinstance(table, pl.DataFrame):
         columns = [
             pl.Series(
                 c.name,
-                [None if hole else v for v, hole in zip(c, mask[:, j], strict=True)],
+                [
+                    None if missing_entry else v
+                    for v, missing_entry in zip(c, mask[:, j], strict=True)
+                ],
                 dtype=c.dtype,
             )
             for j, c in enumerate(table.get_columns())
@@ -93,10 +96,10 @@ def assert_same(found, truth):
 
 
 @every_library
-def test_the_encoded_truth_fills_holes_with_the_truth(make):
+def test_the_encoded_truth_fills_missing_with_the_truth(make):
     rng = np.random.default_rng(0)
     truth = make(rng)
-    holed, _ = with_holes(truth, rng)
+    holed, _ = with_missing(truth, rng)
     schema = Schema.of(holed)
     assert_same(schema.decode(schema.encode(truth), holed), truth)
 
@@ -104,21 +107,25 @@ def test_the_encoded_truth_fills_holes_with_the_truth(make):
 @every_library
 def test_observed_cells_types_and_order_of_columns_are_kept(make):
     rng = np.random.default_rng(1)
-    holed, mask = with_holes(make(rng), rng)
+    holed, mask = with_missing(make(rng), rng)
     schema = Schema.of(holed)
     filled = schema.decode(rng.uniform(0, 1, schema.encode(holed).shape), holed)
     assert list(filled.columns) == list(holed.columns)
     assert list(filled.dtypes) == list(holed.dtypes)
     for j, name in enumerate(holed.columns):
         before, after = holed[name].to_list(), filled[name].to_list()
-        assert all(a == b for a, b, hole in zip(after, before, mask[:, j], strict=True) if not hole)
+        assert all(
+            a == b
+            for a, b, missing_entry in zip(after, before, mask[:, j], strict=True)
+            if not missing_entry
+        )
         assert not any(a is None or a is pd.NA or a != a for a in after)
 
 
 @every_library
 def test_decode_writes_to_none_of_its_arguments(make):
     rng = np.random.default_rng(2)
-    holed, _ = with_holes(make(rng), rng)
+    holed, _ = with_missing(make(rng), rng)
     before = holed.clone() if isinstance(holed, pl.DataFrame) else holed.copy()
     schema = Schema.of(holed)
     predicted = rng.uniform(0, 1, schema.encode(holed).shape)
@@ -131,7 +138,7 @@ def test_decode_writes_to_none_of_its_arguments(make):
 @every_library
 def test_every_column_has_a_null_loss_of_one_per_observed_entry(make):
     rng = np.random.default_rng(3)
-    holed, _ = with_holes(make(rng), rng)
+    holed, _ = with_missing(make(rng), rng)
     schema = Schema.of(holed)
     E, found = schema.encode(holed), {}
     losses = {
@@ -223,7 +230,7 @@ def test_a_loss_over_rows_keeps_its_columns_together():
 
 
 @every_library
-def test_a_category_never_seen_is_a_hole_with_a_warning(make):
+def test_a_category_never_seen_is_a_missing_entry_with_a_warning(make):
     rng = np.random.default_rng(8)
     table = make(rng)
     schema = Schema.of(table)
@@ -469,7 +476,7 @@ def frames(rows):
 @given(st.lists(ROW, max_size=8), st.integers(0, 2**32 - 1))
 def test_what_is_encoded_comes_back(rows, seed):
     for truth in frames(rows):
-        holed, _ = with_holes(truth, np.random.default_rng(seed), 0.3)
+        holed, _ = with_missing(truth, np.random.default_rng(seed), 0.3)
         schema = Schema.of(truth)
         E = schema.encode(truth)
         predicted = np.where(np.isnan(E), 0.5, E)
@@ -504,15 +511,15 @@ def test_truth_values_are_completed_by_the_likelier(model, frame):
     rng = np.random.default_rng(0)
     shares = {"seldom": 0.2, "mostly": 0.8, "never": 0.0}
     drawn = {name: (rng.random(100) < share).tolist() for name, share in shares.items()}
-    holes = {name: rng.choice(100, 20, replace=False) for name in shares}
+    missing = {name: rng.choice(100, 20, replace=False) for name in shares}
     answers = frame(
         {
-            name: [None if i in holes[name] else v for i, v in enumerate(drawn[name])]
+            name: [None if i in missing[name] else v for i, v in enumerate(drawn[name])]
             for name in shares
         }
     )
     done = clone(model).fit(answers).complete(answers)
     for name, share in shares.items():
-        filled = [list(done[name])[i] for i in holes[name]]
+        filled = [list(done[name])[i] for i in missing[name]]
         assert all(isinstance(v, bool | np.bool) for v in filled)
         assert abs(np.mean(filled) - round(share)) < 0.2

@@ -267,15 +267,15 @@ def test_the_time_limit_bounds_the_choice_of_the_strength():
     assert time.perf_counter() - started < 5
 
 
-def test_holes_in_the_inputs_are_filled():
+def test_missing_in_the_inputs_are_filled():
     X, _, y = rows(11, n=100)
-    holes = rng(0).random(X.shape) < 0.2
-    model = paper_classifier(1e-3, 10.0).fit(np.where(holes, np.nan, X), y)
-    whole = model.complete(pd.DataFrame(np.where(holes, np.nan, X)))
+    missing = rng(0).random(X.shape) < 0.2
+    model = paper_classifier(1e-3, 10.0).fit(np.where(missing, np.nan, X), y)
+    whole = model.complete(pd.DataFrame(np.where(missing, np.nan, X)))
     assert isinstance(whole, pd.DataFrame)
     filled = whole.to_numpy()
-    assert np.array_equal(filled[~holes], X[~holes])
-    assert np.linalg.norm(filled[holes] - X[holes]) < 0.5 * np.linalg.norm(X[holes])
+    assert np.array_equal(filled[~missing], X[~missing])
+    assert np.linalg.norm(filled[missing] - X[missing]) < 0.5 * np.linalg.norm(X[missing])
 
 
 def test_weights_of_rows_stand_for_repeated_rows():

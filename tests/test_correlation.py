@@ -611,7 +611,7 @@ def test_tables_are_looked_through_once():
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("offset", [0, 100, 1000, 10_000])
 def test_regressions_in_single_precision_are_those_of_double_far_from_zero(offset, sparse):
-    """Columns of deviations from .003 to 570, beside which the rounding of the data grows with the offset."""
+    """Columns of deviations from .003 to 570, next to which the rounding of the data grows with the offset."""
     D = load_breast_cancer().data
     X, Y = (D[:, :15] + offset).astype(np.float32), D[:, 15:].astype(np.float32)
     single = ReducedRankRegression(3, 0.0).fit(scipy.sparse.csr_array(X) if sparse else X, Y)

@@ -1,4 +1,4 @@
-"""Exponential-family PCA: families against scipy.stats, the ridge against the trace norm, holes, offsets, kernels."""
+"""Exponential-family PCA: families against scipy.stats, the ridge against the trace norm, missing entries, offsets, kernels."""
 
 import itertools
 import tracemalloc
@@ -36,7 +36,7 @@ FAMILIES = ["gaussian", "bernoulli", "binomial", "poisson", "gamma", "multinomia
 every_family = pytest.mark.parametrize("family", FAMILIES)
 
 
-def table(family, n=40, d=12, holes=0.2, seed=0):
+def table(family, n=40, d=12, unobserved=0.2, seed=0):
     rng = np.random.default_rng(seed)
     z = rng.normal(size=(n, 2)) @ rng.normal(size=(2, d)) / 1.5 + 0.5 * rng.normal(size=d)
     X = {
@@ -49,7 +49,7 @@ def table(family, n=40, d=12, holes=0.2, seed=0):
             [rng.multinomial(30, np.exp(r) / np.exp(r).sum()) for r in z]
         ).astype(float),
     }[family]()
-    return np.where(rng.random(z.shape) < holes, np.nan, X)
+    return np.where(rng.random(z.shape) < unobserved, np.nan, X)
 
 
 def model(family, k=2, **options):
@@ -159,9 +159,9 @@ def test_data_are_expanded_as_they_are_valued(family):
 
 
 @every_family
-@pytest.mark.parametrize("holes", [0.0, 0.3])
-def test_objectives_never_rise(family, holes):
-    fit = model(family, k=3, tol=1e-10).fit(table(family, holes=holes))
+@pytest.mark.parametrize("unobserved", [0.0, 0.3])
+def test_objectives_never_rise(family, unobserved):
+    fit = model(family, k=3, tol=1e-10).fit(table(family, unobserved=unobserved))
     objectives = [record.objective for record in fit.history_]
     assert np.all(np.diff(objectives) <= 1e-9 * np.abs(objectives[:-1]))
     assert fit.objective_ <= objectives[-1] + 1e-9 * abs(objectives[-1])
@@ -197,8 +197,8 @@ def test_transform_reproduces_the_codes_row_by_row(family, options):
 
 
 @every_family
-def test_means_lie_in_the_range_of_the_family_at_holes_too(family):
-    X = table(family, holes=0.5)
+def test_means_lie_in_the_range_of_the_family_at_unobserved_too(family):
+    X = table(family, unobserved=0.5)
     fit = model(family, k=3, alpha=0.1).fit(X)
     full = fit.complete(X)
     assert np.isfinite(full).all()
@@ -259,7 +259,7 @@ def test_gamma_scores_rows_without_information_inside_its_domain(fit_intercept, 
 
 
 def test_shares_have_a_convex_form_on_whole_rows():
-    X = table("multinomial", holes=0.0)
+    X = table("multinomial", unobserved=0.0)
     convex = model("multinomial", k=None, alpha=2.0, tol=1e-6, max_iter=20_000).fit(X)
     local = model("multinomial", k=12, alpha=2.0, **EXACT).fit(X)
     np.testing.assert_allclose(
@@ -312,7 +312,7 @@ def test_scores_are_mean_log_likelihoods(family):
 
 
 def test_scores_of_shares_condition_on_totals():
-    X = table("multinomial", holes=0.0)
+    X = table("multinomial", unobserved=0.0)
     fit = model("multinomial").fit(X)
     shares = fit.inverse_transform(fit.codes_)
     np.testing.assert_allclose(shares.sum(axis=1), 1)
@@ -342,8 +342,8 @@ OFFSETS += [(family, "fit") for family in FAMILIES if family != "multinomial"] +
 
 
 @pytest.mark.parametrize(("family", "row_offset"), OFFSETS)
-def test_entries_of_weight_zero_are_holes(family, row_offset):
-    X, hidden = table(family, holes=0.0), np.random.default_rng(1).random((40, 12)) < 0.2
+def test_entries_of_weight_zero_are_unobserved(family, row_offset):
+    X, hidden = table(family, unobserved=0.0), np.random.default_rng(1).random((40, 12)) < 0.2
     weighted = model(family, row_offset=row_offset).fit(X, entry_weight=np.where(hidden, 0.0, 1.0))
     missing = model(family, row_offset=row_offset).fit(np.where(hidden, np.nan, X))
     np.testing.assert_allclose(weighted.components_, missing.components_, atol=1e-8)
@@ -353,7 +353,7 @@ def test_entries_of_weight_zero_are_holes(family, row_offset):
 
 @every_family
 def test_weights_of_entries_scale_the_loss(family):
-    X = table(family, holes=0.0)
+    X = table(family, unobserved=0.0)
     heavier = model(family, alpha=2.0, **EXACT).fit(X, entry_weight=np.full(X.shape, 2.0))
     assert heavier.objective_ == pytest.approx(
         2 * model(family, alpha=1.0, **EXACT).fit(X).objective_, rel=1e-6
@@ -361,7 +361,7 @@ def test_weights_of_entries_scale_the_loss(family):
 
 
 def test_shares_are_counts_with_free_levels():
-    X = table("multinomial", holes=0.2)
+    X = table("multinomial", unobserved=0.2)
     shares = model("multinomial", **EXACT).fit(X)
     counts = model("poisson", row_offset="fit", **EXACT).fit(X)
     np.testing.assert_allclose(
@@ -373,7 +373,7 @@ def test_shares_are_counts_with_free_levels():
 
 def test_fitted_row_offsets_follow_exposures():
     rng = np.random.default_rng(0)
-    X, depth = table("poisson", n=60, d=30, holes=0.1), rng.normal(size=60)
+    X, depth = table("poisson", n=60, d=30, unobserved=0.1), rng.normal(size=60)
     deep = rng.poisson(20 * np.exp(depth)[:, None] * np.nan_to_num(X + 0.3)).astype(float)
     fit = model("poisson", row_offset="fit").fit(deep)
     assert np.corrcoef(fit.row_offset_, depth)[0, 1] > 0.9
@@ -381,7 +381,7 @@ def test_fitted_row_offsets_follow_exposures():
 
 
 def test_totals_are_exposures():
-    X = table("poisson", holes=0.0) + 1.0
+    X = table("poisson", unobserved=0.0) + 1.0
     by_total = model("poisson", row_offset="total").fit(X)
     exposure = np.log(X.sum(axis=1) / X.sum(axis=1).mean())
     np.testing.assert_allclose(by_total.row_offset_, exposure, atol=1e-12)
@@ -401,7 +401,7 @@ def test_totals_are_exposures():
 
 
 def test_rows_of_double_exposure_have_the_same_codes():
-    X = table("poisson", holes=0.1)
+    X = table("poisson", unobserved=0.1)
     offset = np.where(np.arange(40)[:, None] % 2, np.log(2.0), 0.0) * np.ones(12)
     fit = model("poisson", fit_intercept=False, alpha=1e-4, **EXACT).fit(
         X * np.exp(offset), offset=offset
@@ -430,11 +430,11 @@ def test_without_a_ridge_separable_tables_are_warned_of_and_finite():
     assert sizes[0] > sizes[1] > sizes[2]
 
 
-@pytest.mark.parametrize("holes", [0.0, 0.3])
+@pytest.mark.parametrize("unobserved", [0.0, 0.3])
 @pytest.mark.parametrize("family", ["bernoulli", "poisson"])
-def test_fits_are_finite_whatever_the_seed(family, holes):
+def test_fits_are_finite_whatever_the_seed(family, unobserved):
     for seed in range(50):
-        X = table(family, n=30, d=10, holes=holes, seed=seed)
+        X = table(family, n=30, d=10, unobserved=unobserved, seed=seed)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*have no observed entry")
             fit = model(family, k=3, alpha=0.1).fit(X)
@@ -476,7 +476,7 @@ def test_constant_tables_keep_the_number_of_components(family):
 
 @pytest.mark.parametrize("size", [1e3, 1e6])
 def test_a_large_offset_ends_no_fit_early(size):
-    X = table("gaussian", n=60, holes=0.2)
+    X = table("gaussian", n=60, unobserved=0.2)
     offset = size * np.random.default_rng(1).normal(size=X.shape)
     far, near = ExponentialFamilyPCA().fit(X + offset, offset=offset), ExponentialFamilyPCA().fit(X)
     assert (
@@ -495,7 +495,7 @@ def test_large_counts_are_fitted_to_their_deviance():
 
 @pytest.mark.parametrize("family", ["bernoulli", "poisson", "gamma", "gaussian"])
 def test_held_out_entries_choose_strength_and_number(family):
-    X = table(family, n=80, d=30, holes=0.1)
+    X = table(family, n=80, d=30, unobserved=0.1)
     fit = model(family, k=5, alpha="auto", random_state=0).fit(X)
     assert (
         fit.alpha_ == fit.alphas_[np.argmin(fit.validation_loss_)]
@@ -512,7 +512,7 @@ def test_held_out_entries_choose_strength_and_number(family):
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("family", ["bernoulli", "poisson", "gaussian"])
 def test_nothing_is_left_from_the_alpha_max_of_a_search_on(family, fit_intercept):
-    X = table(family, n=60, holes=0.1)
+    X = table(family, n=60, unobserved=0.1)
     options = {"fit_intercept": fit_intercept, "random_state": 0}
     largest = model(family, k=2, alpha="auto", **options).fit(X).alpha_max_
     convex = model(family, k=None, alpha=1.0, tol=1e-6, max_iter=5000, **options).fit(X)
@@ -605,22 +605,22 @@ def test_absent_entries_are_zeros_unless_said_otherwise():
     np.testing.assert_allclose(
         model("poisson").fit(sparse).codes_, model("poisson").fit(X).codes_, atol=1e-10
     )
-    holes = np.where(X == 0, np.nan, X)
+    unobserved = np.where(X == 0, np.nan, X)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*have no observed entry")
         for offset in (None, np.linspace(0, 1, 40)):
             missing = model("poisson", sparse_zeros="missing", **EXACT).fit(sparse, offset=offset)
-            dense = model("poisson", **EXACT).fit(holes, offset=offset)
+            dense = model("poisson", **EXACT).fit(unobserved, offset=offset)
             assert missing.objective_ == pytest.approx(dense.objective_, rel=1e-8)
             assert missing.score(sparse, offset=offset) == pytest.approx(
-                dense.score(holes, offset=offset), rel=1e-5
+                dense.score(unobserved, offset=offset), rel=1e-5
             )
 
 
 @pytest.mark.parametrize("k", [2, None])
-def test_weighted_sparse_counts_are_a_table_with_holes(k):
+def test_weighted_sparse_counts_are_a_table_with_unobserved(k):
     X, weights = (
-        table("multinomial", holes=0.0),
+        table("multinomial", unobserved=0.0),
         np.repeat(np.linspace(0.5, 2, 40)[:, None], 12, axis=1),
     )
     X[5:, 3], weights[:5] = 0, 0  # a column that counts nothing but in rows of weight zero
@@ -631,16 +631,16 @@ def test_weighted_sparse_counts_are_a_table_with_holes(k):
     )
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*have no observed entry")
-        holes = model("multinomial", k=k, alpha=5.0).fit(
+        unobserved = model("multinomial", k=k, alpha=5.0).fit(
             np.where(weights > 0, X, np.nan), entry_weight=weights
         )
         for Y, given in ((X, weights), (sparse, weights), (sparse, stored)):
             fit = model("multinomial", k=k, alpha=5.0, sparse_zeros="missing").fit(
                 Y, entry_weight=given
             )
-            assert fit.objective_ == pytest.approx(holes.objective_, rel=1e-8)
+            assert fit.objective_ == pytest.approx(unobserved.objective_, rel=1e-8)
             np.testing.assert_allclose(
-                fit.codes_ @ fit.components_, holes.codes_ @ holes.components_, atol=1e-6
+                fit.codes_ @ fit.components_, unobserved.codes_ @ unobserved.components_, atol=1e-6
             )
 
 
@@ -672,7 +672,7 @@ def test_absent_entries_take_no_memory(family, options):
 
 
 @every_family
-def test_sparse_scores_are_those_of_tables_with_holes(family):
+def test_sparse_scores_are_those_of_tables_with_unobserved(family):
     X = table(family)
     seen = ~np.isnan(X)
     sparse = scipy.sparse.csr_array((X[seen], np.nonzero(seen)), X.shape)
@@ -704,9 +704,9 @@ def test_a_callback_can_stop_and_limits_are_said():
 
 
 @pytest.mark.parametrize("weight", [1e-4, 1e4])
-@pytest.mark.parametrize("holes", [0.0, 0.2])
-def test_weights_and_strength_of_gamma_have_no_unit(holes, weight):
-    X = table("gamma", holes=holes)
+@pytest.mark.parametrize("unobserved", [0.0, 0.2])
+def test_weights_and_strength_of_gamma_have_no_unit(unobserved, weight):
+    X = table("gamma", unobserved=unobserved)
     plain = model("gamma", **EXACT).fit(X)
     scaled = model("gamma", alpha=weight, **EXACT).fit(X, entry_weight=np.full(X.shape, weight))
     Z, expected = (fit.codes_ @ fit.components_ + fit.intercept_ for fit in (scaled, plain))
@@ -734,7 +734,7 @@ def test_strengths_of_gamma_are_chosen_under_small_weights():
     ],
 )
 def test_weights_of_entries_are_refused_at_the_door(family, k, weight, says):
-    X = table(family, holes=0.0) + 1
+    X = table(family, unobserved=0.0) + 1
     with pytest.raises(ValueError, match=says):
         model(family, k=k).fit(X, entry_weight=np.full(X.shape, weight))
     if weight != 0:
@@ -754,7 +754,7 @@ def test_rows_without_a_weight_leave_nothing_to_fit():
             model("gamma").fit(**options)
 
 
-COUNTS = table("poisson", holes=0.0)
+COUNTS = table("poisson", unobserved=0.0)
 BAD = {
     "unknown family": (model("poison"), COUNTS, {}, "Did you mean 'poisson'"),
     "another loss": (ExponentialFamilyPCA(2, Softmax()), COUNTS, {}, "family must be one of"),
@@ -820,7 +820,7 @@ BAD = {
         "'row_offset' parameter .* must be",
     ),
     "totals of no counts": (model("gaussian", row_offset="total"), COUNTS, {}, "row_offset='fit'"),
-    "convex counts with holes": (
+    "convex counts with missing entries": (
         model("multinomial", k=None),
         np.where(np.eye(*COUNTS.shape) > 0, np.nan, COUNTS),
         {},
@@ -905,14 +905,14 @@ def test_a_refit_forgets_what_it_does_not_set():
 
 
 SMALL_COUNTS = np.random.default_rng(0).poisson(
-    2.0 * np.exp(table("gaussian", n=80, d=8, holes=0.0))
+    2.0 * np.exp(table("gaussian", n=80, d=8, unobserved=0.0))
 )
 
 
 @pytest.mark.parametrize("options", [{}, {"row_offset": "total"}, {"row_offset": "fit"}], ids=str)
-@pytest.mark.parametrize("holes", [0.0, 0.2])
-def test_rates_in_any_unit_are_the_same_model(options, holes):
-    hidden = np.random.default_rng(1).random(SMALL_COUNTS.shape) < holes
+@pytest.mark.parametrize("unobserved", [0.0, 0.2])
+def test_rates_in_any_unit_are_the_same_model(options, unobserved):
+    hidden = np.random.default_rng(1).random(SMALL_COUNTS.shape) < unobserved
     X = np.where(hidden, np.nan, SMALL_COUNTS)
     one = model("poisson", tol=1e-8, **options).fit(X)
     for unit in (1e-3, 1e-8, 1e-12):
@@ -929,10 +929,10 @@ def test_small_rates_are_not_unbounded():
         model("poisson", k=1, alpha=0.0).fit(1e-8 * (SMALL_COUNTS + 1))
 
 
-@pytest.mark.parametrize("holes", [0.0, 0.2])
+@pytest.mark.parametrize("unobserved", [0.0, 0.2])
 @pytest.mark.parametrize("options", [{}, {"row_offset": "fit"}], ids=str)
-def test_the_deviance_explained_does_not_depend_on_the_origin(holes, options):
-    X = table("gaussian", holes=holes)
+def test_the_deviance_explained_does_not_depend_on_the_origin(unobserved, options):
+    X = table("gaussian", unobserved=unobserved)
     near, far = (model("gaussian", tol=1e-9, **options).fit(X + shift) for shift in (0.0, 1e8))
     assert far.deviance_explained_ == pytest.approx(near.deviance_explained_, abs=1e-5)
 
@@ -951,7 +951,7 @@ def test_nothing_is_explained_of_a_table_without_spread(X, options):
 
 
 def test_columns_without_a_count_have_no_share():
-    X = table("multinomial", holes=0.0)
+    X = table("multinomial", unobserved=0.0)
     more = np.insert(X, [3, 7], 0, axis=1)
     for given in ({}, {"sample_weight": np.arange(40) % 3}, {"offset": np.linspace(0, 1, 40)}):
         plain, wide = (model("multinomial", k=None, alpha=2.0).fit(Y, **given) for Y in (X, more))
@@ -995,7 +995,7 @@ def test_a_local_fit_points_to_the_certified_one():
 
 
 def test_a_small_table_always_has_entries_held_out():
-    X = table("gaussian", n=5, d=4, holes=0.0)
+    X = table("gaussian", n=5, d=4, unobserved=0.0)
     for seed in range(30):
         assert np.isfinite(
             model("gaussian", alpha="auto", random_state=seed).fit(X).validation_loss_
@@ -1174,15 +1174,15 @@ def test_factors_that_run_away_together_are_told(shape, k, rate):
     assert says_unbounded(ExponentialFamilyPCA(k, "poisson", alpha=0.0), counts)
 
 
-def test_offsets_rows_without_weight_and_holes_raise_no_alarm():
+def test_offsets_rows_without_weight_and_unobserved_raise_no_alarm():
     X, model = rates(), ExponentialFamilyPCA(1, "poisson", alpha=0.0)
     assert not says_unbounded(model, X)
     assert not says_unbounded(model, X, offset=np.full(200, np.log(1e7)))
     assert not says_unbounded(
         model, np.vstack([X, np.zeros(6)]), sample_weight=np.append(np.ones(200), 0.0)
     )
-    n = np.nan  # its likelihood has a maximum, at which one of the holes is e^-21
-    holes = [
+    n = np.nan  # its likelihood has a maximum, at which one of the missing entries is e^-21
+    unobserved = [
         [7, 11, 11, 8, 10],
         [9, 10, n, 45, 8],
         [3, 4, 6, n, n],
@@ -1190,7 +1190,7 @@ def test_offsets_rows_without_weight_and_holes_raise_no_alarm():
         [n, 4, 2, n, 2],
         [8, 10, 5, 2, 5],
     ]
-    assert not says_unbounded(model, np.array(holes))
+    assert not says_unbounded(model, np.array(unobserved))
 
 
 def test_what_is_told_of_answers_is_what_linear_programs_find():
@@ -1259,7 +1259,7 @@ def test_an_exposure_is_counted_once():
     expected = total.complete(unknown)
     np.testing.assert_allclose(both.complete(unknown, offset=[np.log(1000.0)]), expected, rtol=1e-6)
     holed, offset = X.astype(float), np.repeat(depth[:, None], 10, axis=1)
-    holed[0, 0], offset[0, 0] = np.nan, 800.0  # what stands at a hole is nothing
+    holed[0, 0], offset[0, 0] = np.nan, 800.0  # what stands at a missing entry is nothing
     plain, odd = (ExponentialFamilyPCA(2, "poisson", row_offset="total") for _ in range(2))
     plain.fit(holed), odd.fit(holed, offset=offset)
     np.testing.assert_allclose(odd.row_offset_, plain.row_offset_ - depth, atol=1e-9)
@@ -1284,7 +1284,7 @@ def test_a_constant_column_under_offsets_keeps_no_proof_away(family, end):
 
 @pytest.mark.parametrize("level", [1e2, 1e3, 1e4, 1e5])
 def test_large_counts_are_certified_by_their_deviance(level):
-    """Their likelihood is a large negative number, beside which a poor fit would be near the best one."""
+    """Their likelihood is a large negative number, next to which a poor fit would be near the best one."""
     random = np.random.default_rng(0)
     X = random.poisson(
         level * np.exp(0.5 * random.normal(size=(100, 2)) @ random.normal(size=(2, 12)))

@@ -65,7 +65,7 @@ def test_scikit_learn_checks_pass(estimator, check):
     check(estimator)
 
 
-def table(kind="real", n=40, d=12, holes=0.2, seed=0):
+def table(kind="real", n=40, d=12, missing=0.2, seed=0):
     rng = np.random.default_rng(seed)
     L = rng.normal(size=(n, 3)) @ rng.normal(size=(3, d))
     X = {
@@ -75,7 +75,7 @@ def table(kind="real", n=40, d=12, holes=0.2, seed=0):
         "positive": np.abs(L) + 0.1,
         "sign": np.sign(L),
     }[kind]
-    return np.where(rng.random((n, d)) < holes, np.nan, X)
+    return np.where(rng.random((n, d)) < missing, np.nan, X)
 
 
 EXACT = {"tol": 1e-8, "max_iter": 20_000}
@@ -181,7 +181,7 @@ def test_transform_reproduces_the_codes_of_every_factor_estimator(name):
 
 @pytest.mark.parametrize("name", UNSUPERVISED)
 def test_a_weight_acts_as_repetition_in_every_factor_estimator(name):
-    X = table(holes=0.1, n=15)
+    X = table(missing=0.1, n=15)
     weights = np.arange(15) % 4
     options = FIT_OPTIONS.get(name, {})
     weighted = exact(name).fit(X, sample_weight=weights, **options)
@@ -198,7 +198,7 @@ def test_codes_are_those_of_the_solver_and_not_only_of_the_scoring(fitted, model
 
 
 @every_fit
-def test_completion_fills_holes_and_keeps_what_was_observed(fitted, model, kind):
+def test_completion_fills_missing_and_keeps_what_was_observed(fitted, model, kind):
     fit, X = fitted(model, kind), table(kind)
     full = fit.complete(X)
     assert np.isfinite(full).all()
@@ -246,7 +246,7 @@ def test_float32_stays_float32(model):
     ],
 )
 def test_a_weight_stands_for_equal_rows(model):
-    X = np.abs(table(holes=0.1, n=15))
+    X = np.abs(table(missing=0.1, n=15))
     weights = np.arange(15) % 4
     weighted = clone(model).fit(X, sample_weight=weights)
     repeated = clone(model).fit(np.repeat(X, weights, axis=0))
@@ -255,13 +255,13 @@ def test_a_weight_stands_for_equal_rows(model):
     np.testing.assert_allclose(codes, repeated.transform(X) @ repeated.components_, atol=1e-4)
 
 
-def test_entry_weights_of_zero_are_holes():
-    X = table(holes=0.0)
-    holes = np.random.default_rng(1).random(X.shape) < 0.3
+def test_entry_weights_of_zero_are_missing():
+    X = table(missing=0.0)
+    missing = np.random.default_rng(1).random(X.shape) < 0.3
     a = ConvexSubspace(**EXACT, alpha=1.0, scale=False).fit(
-        X, entry_weight=np.where(holes, 0.0, 1.0)
+        X, entry_weight=np.where(missing, 0.0, 1.0)
     )
-    b = ConvexSubspace(**EXACT, alpha=1.0, scale=False).fit(np.where(holes, np.nan, X))
+    b = ConvexSubspace(**EXACT, alpha=1.0, scale=False).fit(np.where(missing, np.nan, X))
     assert a.objective_ == pytest.approx(b.objective_, rel=1e-7)
 
 
@@ -305,7 +305,7 @@ def test_parts_nest_in_a_grid():
         ),
         cv=2,
     )
-    grid.fit(table(holes=0.0))
+    grid.fit(table(missing=0.0))
     assert grid.best_params_["convexsubspace__loss__delta"] in (0.5, 2.0)
 
 
@@ -329,7 +329,7 @@ def test_principal_component_pursuit_recovers_both_parts():
 
 
 def test_robust_squared_is_huber():
-    X = table(holes=0.1)
+    X = table(missing=0.1)
     robust = RobustSubspace(alpha=2.0, beta=0.3, tol=1e-9, max_iter=20_000).fit(X)
     huber = ConvexSubspace(
         Huber(0.3), alpha=2.0, fit_intercept=False, tol=1e-9, max_iter=20_000, scale=False
@@ -342,7 +342,7 @@ def test_robust_squared_is_huber():
 
 
 def test_sparse_coding_gives_every_row_its_own_atom():
-    X = table(holes=0.0)
+    X = table(missing=0.0)
     model = ConvexSparseCoding(alpha=1.0, scale=False).fit(X)
     size = np.linalg.norm(X, axis=1, keepdims=True)
     np.testing.assert_allclose(
@@ -630,7 +630,7 @@ def test_a_constant_table_has_no_component_at_any_alpha_and_needs_no_warning(mod
 
 
 def test_losses_stand_on_columns_by_name():
-    X = pd.DataFrame(table(holes=0.1), columns=[f"c{j}" for j in range(12)])
+    X = pd.DataFrame(table(missing=0.1), columns=[f"c{j}" for j in range(12)])
     X["c3"] = (X["c3"] > 0).astype(float)
     by_name = {f"c{j}": "logistic" if j == 3 else "squared" for j in range(12)}
     by_place = [(slice(0, 3), "squared"), ([3], "logistic"), (slice(4, 12), "squared")]
@@ -649,7 +649,7 @@ DECODERS = [name for name, model in ESTIMATORS.items() if hasattr(model, "invers
 
 
 @pytest.mark.parametrize("name", DECODERS)
-def test_codes_of_another_width_or_with_holes_are_refused(name):
+def test_codes_of_another_width_or_with_missing_are_refused(name):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 2)) @ rng.normal(size=(2, 6)) + 0.1 * rng.normal(size=(40, 6))
     y = np.arange(40) % 2
@@ -675,7 +675,7 @@ def test_constant_tables_under_logistic_loss_end_at_once():
 
 @pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
 def test_kinks_with_an_intercept_do_not_depend_on_units(scale):
-    X = table(holes=0.0, n=19) * scale
+    X = table(missing=0.0, n=19) * scale
     largest = ConvexSubspace("absolute", alpha=1.0, max_iter=5000).fit(X).alpha_max_
     assert largest == pytest.approx(
         ConvexSubspace("absolute", max_iter=5000).fit(X / scale).alpha_max_, rel=1e-4
@@ -706,7 +706,7 @@ def test_float32_fits_never_claim_more_than_they_have():
 
 
 def test_singular_values_are_those_of_repeated_rows():
-    X, weights = table(holes=0.0, n=15), np.arange(15) % 4
+    X, weights = table(missing=0.0, n=15), np.arange(15) % 4
     weighted = ConvexSubspace(alpha=1.0).fit(X, sample_weight=weights)
     repeated = ConvexSubspace(alpha=1.0).fit(np.repeat(X, weights, axis=0))
     np.testing.assert_allclose(weighted.singular_values_, repeated.singular_values_, rtol=1e-6)
@@ -861,7 +861,7 @@ def test_a_column_of_words_is_named(model, frame):
         ("ReducedRankRegression", "TwoViewSubspace"),
     ],
 )
-def test_who_takes_no_holes_says_who_does(name, remedy):
+def test_who_takes_no_missing_says_who_does(name, remedy):
     X = np.arange(24.0).reshape(12, 2)
     X[3, 1] = np.nan
     with pytest.raises(
@@ -965,7 +965,7 @@ def test_a_table_of_arrow_is_taken_and_its_words_are_named():
 def test_code_without_a_name_may_be_warned():
     model = ConvexSubspace(alpha=1e9)
     exec(
-        "model.fit(X)", {"__name__": None, "model": model, "X": table(holes=0.0)}
+        "model.fit(X)", {"__name__": None, "model": model, "X": table(missing=0.0)}
     )  # of which Python tells nothing
     assert model.codes_.shape == (40, 0)
 

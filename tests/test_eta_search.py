@@ -39,7 +39,7 @@ def test_an_end_set_by_mistake_is_given_up(root):
 
 
 def weak_view(seed):
-    """A strong view of low rank beside a weak one of full rank, whose bound leaves it room: eta is near an end."""
+    """A strong view of low rank next to a weak one of full rank, whose bound leaves it room: eta is near an end."""
     rng = np.random.default_rng(seed)
     strong = 30 * rng.normal(size=(40, 3)) @ rng.normal(size=(3, 12))
     X = np.hstack([strong, rng.normal(size=(40, 12))])

@@ -1,4 +1,4 @@
-"""Experiments are found by their files, go on after a kill, and show ours beside theirs, failures too."""
+"""Experiments are found by their files, go on after a kill, and show ours next to theirs, failures too."""
 
 import functools
 import json

@@ -29,7 +29,7 @@ LOSSES = [Squared(), Huber(0.5), SmoothedL1(0.2), Logistic(), Poisson()]
 
 
 def table(loss, n=60, d=25, rank=3, density=0.5, seed=0):
-    """A table of low rank with holes, legal for a loss."""
+    """A table of low rank with missing entries, legal for a loss."""
     rng = np.random.default_rng(seed)
     Z = rng.normal(size=(n, rank)) @ rng.normal(size=(rank, d)) / np.sqrt(rank)
     X = Z + 0.3 * rng.normal(size=Z.shape)

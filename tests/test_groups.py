@@ -1,4 +1,4 @@
-"""Hard codes with any loss that has a best number for a group: medians and means, with holes and weights."""
+"""Hard codes with any loss that has a best number for a group: medians and means, with missing entries and weights."""
 
 import numpy as np
 import pytest
@@ -8,12 +8,12 @@ from regfactor.losses import KL, Absolute, Gamma, Squared
 from regfactor.penalties import OneHot
 
 
-def table(seed=0, holes=0.2):
+def table(seed=0, missing=0.2):
     rng = np.random.default_rng(seed)
     centers = 1.0 + 9.0 * np.eye(3, 6) + 4.0 * np.eye(3, 6, 3)
     X = centers[np.repeat(np.arange(3), 20)] * rng.gamma(20.0, 1 / 20.0, size=(60, 6))
     weights = rng.integers(1, 4, size=X.shape).astype(float)
-    return np.where(rng.random(X.shape) < holes, np.nan, X), weights
+    return np.where(rng.random(X.shape) < missing, np.nan, X), weights
 
 
 @pytest.mark.parametrize("loss", [Absolute(), Squared(), KL(), Gamma()], ids=str)
@@ -35,7 +35,7 @@ def test_no_other_number_is_better_for_a_group(loss):
 
 
 def test_k_medians_are_those_of_their_groups():
-    X, _ = table(holes=0.0)
+    X, _ = table(missing=0.0)
     model = FactorModel("absolute", on_codes=OneHot(), rank=3, random_state=0, tol=1e-12).fit(X)
     labels = model.codes_.argmax(axis=1)
     costs = [
@@ -45,7 +45,7 @@ def test_k_medians_are_those_of_their_groups():
 
 
 def test_a_group_without_an_observed_entry_keeps_a_finite_number():
-    X, _ = table(holes=0.0)
+    X, _ = table(missing=0.0)
     X[:20, 2] = np.nan
     model = FactorModel("absolute", on_codes=OneHot(), rank=3, random_state=0).fit(X)
     assert np.isfinite(model.components_).all() and np.isfinite(model.complete(X)).all()

@@ -110,7 +110,7 @@ def test_nothing_labeled_gives_no_class():
     assert len(labels.classes) == 0 and not labels.labeled.any()
 
 
-def test_targets_keep_single_holes_and_their_precision():
+def test_targets_keep_single_missing_and_their_precision():
     np.testing.assert_array_equal(as_targets([1, None, 2]), [1, NAN, 2])
     np.testing.assert_array_equal(as_targets([[1, NAN], [2, 3]]), [[1, NAN], [2, 3]])
     assert as_targets(np.float32([1, 2])).dtype == np.float32

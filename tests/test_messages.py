@@ -30,7 +30,7 @@ rng = np.random.default_rng(0)
 X = rng.normal(size=(60, 4))
 BITS = (rng.random((30, 6)) < 0.5) * 1.0
 LABELS = np.r_[0, 1, np.full(58, -1)]
-HOLES = np.where(np.arange(60)[:, None] == 3, np.nan, X)
+ROW_MISSING = np.where(np.arange(60)[:, None] == 3, np.nan, X)
 PIECES = np.vstack([X[:20], X[:20] + 100])
 SHORT = {"max_iter": 1, "tol": 0}
 exposed = ExponentialFamilyPCA(1, "bernoulli").fit(BITS, offset=np.zeros(30))
@@ -39,12 +39,12 @@ WARNINGS = {
     "k-means": lambda: BregmanKMeans(3, random_state=0, **SHORT).fit(X),
     "folds": lambda: cross_val_score(BregmanKMeans(3, random_state=0, **SHORT), X, cv=2),
     "unbounded": lambda: ExponentialFamilyPCA(3, "bernoulli", alpha=0.0, max_iter=2).fit(BITS),
-    "empty row": lambda: ExponentialFamilyPCA(1).fit(HOLES),
+    "empty row": lambda: ExponentialFamilyPCA(1).fit(ROW_MISSING),
     "fit_transform": lambda: ExponentialFamilyPCA(1, "bernoulli", max_iter=1).fit_transform(BITS),
     "wrapped transform": lambda: exposed.transform(BITS),
     "score": lambda: exposed.score(BITS),
     "factor model": lambda: FactorModel("huber", **SHORT).fit(X),
-    "empty row of a factor model": lambda: FactorModel().fit(HOLES),
+    "empty row of a factor model": lambda: FactorModel().fit(ROW_MISSING),
     "imputer": lambda: SubspaceImputer("huber", **SHORT).fit(X),
     "robust": lambda: RobustSubspace(**SHORT).fit(X),
     "isomap": lambda: KernelSubspace(kernels.Isomap(2)).fit(PIECES),
@@ -182,13 +182,13 @@ def test_centers_in_a_feature_space_have_no_coordinates():
 def test_what_is_masked_is_missing(loss, dtype):
     values = (10 * X).astype(dtype)
     masked = np.ma.masked_array(values, rng.random(X.shape) < 0.2)
-    holes = np.where(masked.mask, np.nan, values)
+    unobserved = np.where(masked.mask, np.nan, values)
     one, two = (
         SubspaceImputer(loss, alpha=1.0, debias=False, scale=False).fit(table)
-        for table in (masked, holes)
+        for table in (masked, unobserved)
     )
     np.testing.assert_array_equal(one.codes_, two.codes_)
-    np.testing.assert_array_equal(one.transform(masked), two.transform(holes))
+    np.testing.assert_array_equal(one.transform(masked), two.transform(unobserved))
 
 
 @pytest.mark.parametrize("estimator", [BregmanKMeans, BregmanMixture])

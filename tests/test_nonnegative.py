@@ -1,4 +1,4 @@
-"""Non-negative factorization with holes and weights: scikit-learn's NMF without them, exact codes, no row worse."""
+"""Non-negative factorization with missing entries and weights: scikit-learn's NMF without them, exact codes, no row worse."""
 
 import warnings
 
@@ -57,12 +57,12 @@ def counts(n=40, d=15, rank=3, seed=0):
     return rng.poisson(4 * Z).astype(float), rng
 
 
-def with_holes(X, rng, share=0.3):
-    holes = rng.random(X.shape) < share
-    holes[np.arange(len(X)), np.arange(len(X)) % X.shape[1]] = (
+def with_missing(X, rng, share=0.3):
+    missing = rng.random(X.shape) < share
+    missing[np.arange(len(X)), np.arange(len(X)) % X.shape[1]] = (
         False  # something is seen in every row
     )
-    return np.where(holes, np.nan, X)
+    return np.where(missing, np.nan, X)
 
 
 def scored(data, C):
@@ -141,7 +141,7 @@ def test_one_atom_under_kl_is_the_table_of_independence():
 def test_squared_codes_are_non_negative_least_squares(weighted, share):
     X, rng = counts(50, 20, 6)
     C = rng.gamma(0.5, size=(6, 20))
-    X = with_holes(X - 1, rng, share)  # negative data are legal
+    X = with_missing(X - 1, rng, share)  # negative data are legal
     w = rng.uniform(0.2, 3, X.shape) if weighted else np.ones(X.shape)
     Phi = scored(Data.of(X, Squared(), w), C)
     for x, root, phi in zip(X, np.sqrt(w), Phi, strict=True):
@@ -162,34 +162,34 @@ def test_kl_codes_are_no_worse_than_scikit_learns():
     assert optimality(data, ours, peer.components_) < 1e-10
 
 
-# holes and weights
+# missing entries and weights
 
 
 @both_losses
-def test_holes_are_entries_of_weight_zero_whatever_they_hold(loss):
+def test_missing_are_entries_of_weight_zero_whatever_they_hold(loss):
     X, rng = counts()
-    holes = rng.random(X.shape) < 0.3
-    found = model(loss, 3).fit(np.where(holes, np.nan, X))
-    weights = np.where(holes, 0.0, 1.0)
+    missing = rng.random(X.shape) < 0.3
+    found = model(loss, 3).fit(np.where(missing, np.nan, X))
+    weights = np.where(missing, 0.0, 1.0)
     for filler in (0.0, 7.0, 1e6):
-        other = model(loss, 3).fit(np.where(holes, filler, X), entry_weight=weights)
+        other = model(loss, 3).fit(np.where(missing, filler, X), entry_weight=weights)
         np.testing.assert_array_equal(other.codes_, found.codes_)
         np.testing.assert_array_equal(other.components_, found.components_)
 
 
 @both_losses
-def test_holes_of_a_planted_table_are_recovered(loss):
+def test_missing_of_a_planted_table_are_recovered(loss):
     X, rng = planted(80, 30)
-    table = with_holes(X, rng)
+    table = with_missing(X, rng)
     full = model(loss, 3, tol=1e-9).fit(table).complete(table)
-    holes = np.isnan(table)
-    assert np.linalg.norm((full - X)[holes]) < 1e-2 * np.linalg.norm(X[holes])
+    missing = np.isnan(table)
+    assert np.linalg.norm((full - X)[missing]) < 1e-2 * np.linalg.norm(X[missing])
 
 
 @both_losses
 def test_a_row_of_weight_two_is_two_rows(loss):
     X, rng = counts()
-    X = with_holes(X, rng)
+    X = with_missing(X, rng)
     times = rng.integers(1, 4, len(X))
     rows = np.repeat(np.arange(len(X)), times)
     one = factored(Data.of(X, loss), 3, row_weights=times.astype(float))
@@ -219,10 +219,10 @@ def test_an_entry_of_weight_two_is_two_entries(loss):
 
 
 @both_losses
-@pytest.mark.parametrize("kind", ["complete", "holes", "weights"])
+@pytest.mark.parametrize("kind", ["complete", "missing", "weights"])
 def test_no_update_makes_any_row_worse(loss, kind):
     X, rng = counts()
-    X = with_holes(X, rng) if kind == "holes" else X
+    X = with_missing(X, rng) if kind == "missing" else X
     data = Data.of(X, loss, rng.uniform(0, 3, X.shape) if kind == "weights" else None)
     Phi, C = rng.gamma(1.0, size=(len(X), 4)), rng.gamma(1.0, size=(4, X.shape[1]))
     for _ in range(8):
@@ -237,7 +237,7 @@ def test_no_update_makes_any_row_worse(loss, kind):
 @both_losses
 def test_objective_falls_in_every_sweep(loss):
     X, rng = counts()
-    solution = solve(factored(Data.of(with_holes(X, rng), loss), 3), tol=1e-9, max_iter=300)
+    solution = solve(factored(Data.of(with_missing(X, rng), loss), 3), tol=1e-9, max_iter=300)
     objectives = np.array([record.objective for record in solution.history])
     assert np.all(np.diff(objectives) <= 1e-12 * objectives[1:])
 
@@ -268,14 +268,14 @@ def test_the_loss_of_a_model_is_not_a_difference_without_digits():
     )
     exact = side_of_codes(Data.of(codes @ C, Squared()), C)
     assert exact.loss(codes.T) is None
-    incomplete = with_holes(Z, rng)
+    incomplete = with_missing(Z, rng)
     assert side_of_codes(Data.of(incomplete, Squared()), C).loss(codes.T) is None
 
 
 @both_losses
 def test_repeated_updates_come_to_the_minimum(loss):
     X, rng = counts()
-    data, C = Data.of(with_holes(X, rng), loss), rng.gamma(1.0, size=(3, X.shape[1]))
+    data, C = Data.of(with_missing(X, rng), loss), rng.gamma(1.0, size=(3, X.shape[1]))
     side, B = side_of_codes(data, C), np.ones((3, len(X)))
     for _ in range(300):
         B = improve(side, B)
@@ -286,7 +286,7 @@ def test_repeated_updates_come_to_the_minimum(loss):
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_transform_repeats_the_codes_of_the_fit_and_scores_rows_alone(loss, share):
     X, rng = counts()
-    X = with_holes(X, rng, share)
+    X = with_missing(X, rng, share)
     found = model(loss, 3).fit(X)
     np.testing.assert_allclose(found.transform(X), found.codes_, atol=1e-8)
     np.testing.assert_allclose(found.transform(X[5:6]), found.codes_[5:6], atol=1e-8)
@@ -336,7 +336,7 @@ def test_kl_finds_its_scale():
 @both_losses
 def test_float32_stays_float32(loss):
     X, rng = counts()
-    X = with_holes(X, rng)
+    X = with_missing(X, rng)
     found = model(loss, 3).fit(X.astype(np.float32))
     assert (
         found.codes_.dtype
@@ -378,12 +378,12 @@ def sparse_and_dense(share=0.5):
 @both_losses
 @pytest.mark.parametrize("share", [0.04, 0.5])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_sparse_table_is_a_dense_one_with_holes(loss, share, weighted):
-    X, holes, rng = sparse_and_dense(share)
-    weights = rng.uniform(0.5, 2, len(holes)) if weighted else None
+def test_a_sparse_table_is_a_dense_one_with_missing(loss, share, weighted):
+    X, missing, rng = sparse_and_dense(share)
+    weights = rng.uniform(0.5, 2, len(missing)) if weighted else None
     sparse, dense = (
         factored(Data.of_sparse(X, loss, weights), 3),
-        factored(Data.of(holes, loss, weights), 3),
+        factored(Data.of(missing, loss, weights), 3),
     )
     F = G = Factors(rng.gamma(1.0, size=(50, 3)), rng.gamma(1.0, size=(3, 30)))
     for _ in range(4):
@@ -395,10 +395,10 @@ def test_a_sparse_table_is_a_dense_one_with_holes(loss, share, weighted):
 
 @both_losses
 def test_a_sparse_table_is_solved_like_a_dense_one(loss):
-    X, holes, _ = sparse_and_dense()
+    X, missing, _ = sparse_and_dense()
     sparse, dense = (
         solve(factored(data, 3), tol=1e-8)
-        for data in (Data.of_sparse(X, loss), Data.of(holes, loss))
+        for data in (Data.of_sparse(X, loss), Data.of(missing, loss))
     )
     assert sparse.objective == pytest.approx(dense.objective, rel=1e-6)
 
@@ -411,8 +411,8 @@ def test_what_cannot_be_swept_sparse_is_said():
 
 @both_losses
 def test_a_sparse_table_starts_like_a_dense_one(loss, monkeypatch):
-    X, holes, rng = sparse_and_dense()
-    dense = first_factors(factored(Data.of(holes, loss), 3), rng)
+    X, missing, rng = sparse_and_dense()
+    dense = first_factors(factored(Data.of(missing, loss), 3), rng)
     sparse = first_factors(factored(Data.of_sparse(X, loss), 3), rng)
     np.testing.assert_allclose(sparse.dense(), dense.dense(), rtol=1e-8)
     monkeypatch.setattr("regfactor.solvers.starts.FULL_SVD_SIZE", 10)  # the leading triplets alone

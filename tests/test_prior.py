@@ -16,10 +16,10 @@ from regfactor.problems.convex import convex
 from regfactor.solvers import solve
 
 
-def low_rank(n=80, d=15, rank=3, noise=0.3, holes=0.3, seed=0):
+def low_rank(n=80, d=15, rank=3, noise=0.3, unobserved=0.3, seed=0):
     rng = np.random.default_rng(seed)
     M = rng.normal(size=(n, rank)) @ rng.normal(size=(rank, d)) + rng.normal(size=d)
-    missing = rng.random(M.shape) < holes
+    missing = rng.random(M.shape) < unobserved
     return np.where(missing, np.nan, M + noise * rng.normal(size=M.shape)), M, missing
 
 
@@ -80,7 +80,7 @@ def test_the_certificate_is_that_of_the_penalized_fit():
     np.testing.assert_array_equal(prior.singular_values_, plain.singular_values_)
 
 
-def test_holes_are_filled_better_than_by_shrunk_codes():
+def test_unobserved_are_filled_better_than_by_shrunk_codes():
     X, M, missing = low_rank(150, 30, rank=4, noise=0.5)
     error = {}
     for debias in (False, "prior"):
@@ -167,8 +167,8 @@ def test_single_precision_stays_and_agrees():
     np.testing.assert_allclose(single.complete(X.astype(np.float32)), double.complete(X), atol=2e-2)
 
 
-def test_sparse_tables_are_scored_like_tables_with_holes():
-    X, _, missing = low_rank(holes=0.5)
+def test_sparse_tables_are_scored_like_tables_with_unobserved():
+    X, _, missing = low_rank(unobserved=0.5)
     seen = scipy.sparse.csr_array((X[~missing], np.nonzero(~missing)), shape=X.shape)
     sparse = ConvexSubspace(alpha=2.0, debias="prior", tol=1e-7, random_state=0, scale=False).fit(
         seen
@@ -217,7 +217,7 @@ def test_entries_without_weight_are_not_looked_at():
     np.testing.assert_allclose(a.codes_, b.codes_, atol=1e-6)
 
 
-def test_rows_of_holes_get_the_mean():
+def test_rows_of_unobserved_get_the_mean():
     X, _, _ = low_rank()
     model = ConvexSubspace(alpha=3.0, debias="prior", random_state=0).fit(X)
     row = np.full((1, X.shape[1]), np.nan)

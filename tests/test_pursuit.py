@@ -24,14 +24,14 @@ from regfactor.solvers.pursuit import Pursuit, is_proven
 from regfactor.solvers.rows import minimize_rows
 
 
-def corrupted(n=60, d=40, rank=3, outliers=0.05, noise=0.0, holes=0.0, seed=0):
-    """A low-rank table, and the same with gross outliers, noise and holes."""
+def corrupted(n=60, d=40, rank=3, outliers=0.05, noise=0.0, missing=0.0, seed=0):
+    """A low-rank table, and the same with gross outliers, noise and missing entries."""
     rng = np.random.default_rng(seed)
     Z = rng.normal(size=(n, rank)) @ rng.normal(size=(rank, d))
     X = np.where(
         rng.random(Z.shape) < outliers, rng.uniform(-10, 10, Z.shape), Z
     ) + noise * rng.normal(size=Z.shape)
-    return Z, np.where(rng.random(Z.shape) < holes, np.nan, X)
+    return Z, np.where(rng.random(Z.shape) < missing, np.nan, X)
 
 
 def problem(X, alpha=None, weight=1.0):
@@ -53,12 +53,12 @@ TABLES = {
     "rank 8, 20 % outliers": {"rank": 8, "outliers": 0.2},
     "dense noise": {"noise": 0.3},
     "nothing but noise": {"rank": 1, "outliers": 0.0, "noise": 3.0},
-    "holes": {"holes": 0.3, "noise": 0.1},
+    "missing": {"missing": 0.3, "noise": 0.1},
     "tiny": {"n": 5, "d": 3, "rank": 1},
     "one column": {"n": 9, "d": 1, "rank": 1, "outliers": 0.3},
     "one entry": {"n": 1, "d": 1, "rank": 1},
     "square": {"n": 30, "d": 30},
-    "wide": {"n": 25, "d": 70, "holes": 0.1},
+    "wide": {"n": 25, "d": 70, "missing": 0.1},
     "large enough for a block": {"n": 150, "d": 80, "rank": 4},
     "a block that is too narrow": {"n": 90, "d": 80, "rank": 30, "outliers": 0.1},
 }
@@ -113,7 +113,7 @@ def test_both_parts_add_up_to_the_table():
 
 
 def test_a_wide_table_is_the_tall_one_turned():
-    _, X = corrupted(holes=0.1)
+    _, X = corrupted(missing=0.1)
     tall, wide = pursue(X, tol=1e-8), pursue(X.T, tol=1e-8)
     assert tall.objective == pytest.approx(wide.objective, rel=1e-10)
     np.testing.assert_allclose(tall.point.factors.dense(), wide.point.factors.dense().T, atol=1e-6)
@@ -153,7 +153,7 @@ def test_a_warm_start_is_used():
 
 
 @pytest.mark.parametrize(
-    "kind", [{"noise": 0.5, "holes": 0.2}, {"n": 150, "d": 80, "rank": 12, "outliers": 0.2}]
+    "kind", [{"noise": 0.5, "missing": 0.2}, {"n": 150, "d": 80, "rank": 12, "outliers": 0.2}]
 )
 def test_every_bound_on_the_way_is_borne_out_by_full_decompositions(kind):
     _, X = corrupted(**kind)
@@ -192,9 +192,9 @@ def test_an_offset_is_part_of_the_predictor():
     data=st.data(),
 )
 def test_odd_tables_are_solved_with_a_valid_certificate(X, share, data):
-    holes = data.draw(hnp.arrays(bool, X.shape))
-    holes.flat[0] = False
-    X = np.where(holes, np.nan, X)
+    missing = data.draw(hnp.arrays(bool, X.shape))
+    missing.flat[0] = False
+    X = np.where(missing, np.nan, X)
     alpha = share * problem(X, alpha=1.0).alpha_max()
     if not alpha > 1e-9:
         return
@@ -265,7 +265,7 @@ def test_other_problems_are_refused_before_the_first_iteration(refused, words):
 
 
 def test_its_own_problems_are_left_to_it():
-    _, X = corrupted(holes=0.2)
+    _, X = corrupted(missing=0.2)
     assert choose_solver(problem(X, weight=0.3), Limits(tol=1e-5)) == Pursuit(tol=1e-5)
 
 

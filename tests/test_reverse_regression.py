@@ -253,7 +253,7 @@ def test_every_transfer_finds_a_stationary_point(transfer, kernel):
     model = BregmanRegressor(transfer, alpha=0.3, kernel=kernel, gamma=0.2).fit(X, Y, w)
     residual = w[:, None] * (model.predict(X) - Y)
     np.testing.assert_allclose(residual.sum(axis=0), 0, atol=1e-8)
-    # X'L(f(XW) - Y) + a W = 0; with a kernel K (L(f - Y) + a A) = 0
+    # X'L(f(XW) - Y) + ridge W = 0; with a kernel K (L(f - Y) + ridge A) = 0
     left = residual if kernel else X.T @ residual
     np.testing.assert_allclose(left + 0.3 * model.coef_.T, 0, atol=1e-7)
 
@@ -313,11 +313,11 @@ def test_noise_free_shares_are_found_under_softmax():
 
 
 @pytest.mark.parametrize("transfer", [*ELEMENTWISE, "softmax", "mahalanobis"])
-@pytest.mark.parametrize("holes", [0.0, 0.3])
-def test_the_objective_never_rises(transfer, holes):
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_the_objective_never_rises(transfer, missing):
     X, y, _ = reverse_data("identity" if transfer == "mahalanobis" else transfer, noise=0.1)
-    if holes and transfer != "softmax":
-        gone = np.random.default_rng(0).random(y.shape) < holes
+    if missing and transfer != "softmax":
+        gone = np.random.default_rng(0).random(y.shape) < missing
         gone[:5] = False
         y = np.where(gone, np.nan, y)
     model = published(transfer, unlabeled_weight=1.0, tol=1e-6).fit(X, y)

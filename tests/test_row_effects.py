@@ -196,16 +196,16 @@ def test_units_of_a_column_change_that_column_alone():
 @MODELS
 def test_intervals_and_draws_cover(Model):
     X, _ = additive(150, 8, noise=0.5, interaction=1.0, seed=3)
-    holes = with_gaps(X, 0.2)
-    hidden = np.isnan(holes)
-    model = Model(row_effects=True, random_state=0).fit(holes)
-    limits = model.complete_interval(holes, level=0.9)
+    missing = with_gaps(X, 0.2)
+    hidden = np.isnan(missing)
+    model = Model(row_effects=True, random_state=0).fit(missing)
+    limits = model.complete_interval(missing, level=0.9)
     covered = ((limits.lower <= X) & (X <= limits.upper))[hidden].mean()
     assert 0.84 < covered < 0.97
-    draws = np.array(model.sample(holes, n_draws=4, random_state=0))
+    draws = np.array(model.sample(missing, n_draws=4, random_state=0))
     np.testing.assert_array_equal(draws[0][~hidden], X[~hidden])
     errors = draws[:, hidden] - X[hidden]
-    ratio = errors.std() / (model.complete(holes) - X)[hidden].std()
+    ratio = errors.std() / (model.complete(missing) - X)[hidden].std()
     assert 1.1 < ratio < 1.75  # sqrt(2) of a draw about a mean of the same error
 
 

@@ -23,11 +23,11 @@ from regfactor.penalties import NonNegative, OneHot, Trace
 from regfactor.problems import Convex, Data, Design
 
 
-def low_rank(n=120, d=40, rank=3, noise=0.3, holes=0.4, seed=0):
-    """A table with holes, the truth behind it, and where the holes are."""
+def low_rank(n=120, d=40, rank=3, noise=0.3, unobserved=0.4, seed=0):
+    """A table with missing entries, the truth behind it, and where the missing entries are."""
     rng = np.random.default_rng(seed)
     M = rng.normal(size=(n, rank)) @ rng.normal(size=(rank, d)) + rng.normal(size=d)
-    missing = rng.random(M.shape) < holes
+    missing = rng.random(M.shape) < unobserved
     return np.where(missing, np.nan, M + noise * rng.normal(size=M.shape)), M, missing
 
 
@@ -66,7 +66,7 @@ def test_a_split_parts_the_entries():
 
 
 def test_what_stands_for_one_cell_is_held_out_together():
-    X, _, _ = low_rank(holes=0.0)
+    X, _, _ = low_rank(unobserved=0.0)
     groups = np.repeat(np.arange(10), 4)
     for data in (
         Data.of(X, Squared()),
@@ -175,7 +175,7 @@ def test_debiased_the_true_rank_is_found_and_the_error_falls():
 
 
 def mixed_frame(n=200):
-    """Numbers, a count, flags and categories that two factors make, with holes; and the frame without them."""
+    """Numbers, a count, flags and categories that two factors make, with missing entries; and the frame without them."""
     rng = np.random.default_rng(7)
     a, b = rng.normal(size=(2, n))
     full = pd.DataFrame(
@@ -199,10 +199,10 @@ def test_debiased_no_component_is_kept_that_held_out_entries_speak_against():
         model = SubspaceImputer("auto", alpha="auto", debias=True, random_state=0).fit(frame)
     completed = model.complete(frame)
     for name in ("income", "age", "visits"):
-        holes = frame[name].isna()
+        unobserved = frame[name].isna()
         error, simple = (
-            np.sqrt(np.mean((guess - full[name][holes].astype(float)) ** 2))
-            for guess in (completed[name][holes].astype(float), frame[name].mean())
+            np.sqrt(np.mean((guess - full[name][unobserved].astype(float)) ** 2))
+            for guess in (completed[name][unobserved].astype(float), frame[name].mean())
         )
         assert error < 1.1 * simple, name
 
@@ -244,7 +244,7 @@ def test_a_table_of_constants_needs_no_strength():
 
 
 def test_the_rank_of_a_local_model_is_chosen():
-    X, _, _ = low_rank(120, 40, rank=3, noise=0.1, holes=0.2)
+    X, _, _ = low_rank(120, 40, rank=3, noise=0.1, unobserved=0.2)
     model = FactorModel(rank="auto", alpha=0.1, random_state=0).fit(X)
     assert 3 <= model.rank_ <= 5  # the intercepts of the table are one more
     assert model.ranks_[0] == 1 and len(model.ranks_) == len(model.validation_loss_)

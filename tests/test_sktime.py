@@ -105,7 +105,7 @@ def test_inputs_of_every_time_until_the_last_are_asked_for(forecaster):
         fitted.predict(fh=[3], X=later.drop(later.index[1]))
 
 
-def test_holes_and_single_series_are_taken(forecaster):
+def test_missing_and_single_series_are_taken(forecaster):
     y = frame(n=1)["a"]
     y.iloc[[10, 11, 40]] = np.nan
     predicted = forecaster(p=1, q=1).fit(y).predict(fh=[1, 2])

@@ -1,4 +1,4 @@
-"""SNFRegressor: its objective, new rows, holes, weights, early stopping, the paper's algorithm, clear errors."""
+"""SNFRegressor: its objective, new rows, missing entries, weights, early stopping, the paper's algorithm, clear errors."""
 
 import pickle
 import warnings
@@ -28,7 +28,7 @@ from regfactor.solvers import solve
 EXACT = {"max_iter": 3000, "tol": 0.0, "scale": False, "clip": None}
 
 
-def draw(n=80, d=6, k=2, labels=12, seed=0, holes=0.0, targets=1):
+def draw(n=80, d=6, k=2, labels=12, seed=0, missing=0.0, targets=1):
     rng = np.random.default_rng(seed)
     Z = rng.normal(size=(n, k))
     X = Z @ rng.normal(size=(k, d)) + 0.05 * rng.normal(size=(n, d))
@@ -36,7 +36,7 @@ def draw(n=80, d=6, k=2, labels=12, seed=0, holes=0.0, targets=1):
     y = y[:, 0] if targets == 1 else y
     seen = y.copy()
     seen[labels:] = np.nan
-    return np.where(rng.random((n, d)) < holes, np.nan, X), y, seen
+    return np.where(rng.random((n, d)) < missing, np.nan, X), y, seen
 
 
 MODELS = {
@@ -55,9 +55,9 @@ every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 
 
 @every_model
-@pytest.mark.parametrize("holes", [0.0, 0.1])
-def test_unlabeled_rows_are_predicted_and_new_ones_too(model, holes):
-    X, y, seen = draw(n=120, holes=holes)
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+def test_unlabeled_rows_are_predicted_and_new_ones_too(model, missing):
+    X, y, seen = draw(n=120, missing=missing)
     fit = clone(model).fit(X[:90], seen[:90])
     assert r2_score(y[12:90], fit.transduction_[12:]) > 0.9
     np.testing.assert_array_equal(fit.transduction_[:12], y[:12])
@@ -67,11 +67,11 @@ def test_unlabeled_rows_are_predicted_and_new_ones_too(model, holes):
 
 
 @every_model
-@pytest.mark.parametrize("holes", [0.0, 0.1])
-def test_every_row_is_placed_alone(model, holes):
-    X, _, seen = draw(holes=holes)
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+def test_every_row_is_placed_alone(model, missing):
+    X, _, seen = draw(missing=missing)
     fit = clone(model).fit(X, seen)
-    new = draw(seed=0, holes=0.2)[0]
+    new = draw(seed=0, missing=0.2)[0]
     whole = fit.transform(new)
     np.testing.assert_allclose(
         np.vstack([fit.transform(new[[i]]) for i in (0, 20, 40, 60)]), whole[:80:20], atol=1e-6
@@ -80,9 +80,9 @@ def test_every_row_is_placed_alone(model, holes):
 
 
 @pytest.mark.parametrize("name", ["linear", "quadratic", "kernel", "rbf"])
-@pytest.mark.parametrize("holes", [0.0, 0.1])
-def test_a_back_constraint_finds_training_rows_again(name, holes):
-    X, _, seen = draw(holes=holes)
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+def test_a_back_constraint_finds_training_rows_again(name, missing):
+    X, _, seen = draw(missing=missing)
     fit = clone(MODELS[name]).fit(X, seen)
     np.testing.assert_allclose(fit.transform(X), fit.codes_, atol=1e-7)
     np.testing.assert_allclose(fit.predict(X)[12:], fit.transduction_[12:], atol=1e-7)
@@ -91,9 +91,9 @@ def test_a_back_constraint_finds_training_rows_again(name, holes):
 @pytest.mark.parametrize(
     "shape", [{"degree": 1}, {"degree": 2}, {"kernel": "rbf", "gamma": 0.05}], ids=str
 )
-@pytest.mark.parametrize("holes", [0.0, 0.05])
-def test_free_rows_without_a_target_are_fixed_points_of_the_scoring(shape, holes):
-    X, _, seen = draw(n=50, d=5, holes=holes)
+@pytest.mark.parametrize("missing", [0.0, 0.05])
+def test_free_rows_without_a_target_are_fixed_points_of_the_scoring(shape, missing):
+    X, _, seen = draw(n=50, d=5, missing=missing)
     model = SNFRegressor(
         2, back_constraint=None, target_weight=1.0, lambda_z=0.5, **shape, **EXACT
     ).fit(X, seen)
@@ -259,16 +259,18 @@ def test_a_weight_stands_for_equal_rows_and_zero_for_none(shape):
     assert weighted.codes_.shape == (80, 3) and np.isfinite(weighted.transduction_).all()
 
 
-def test_holes_are_filled_by_what_is_rebuilt():
-    X, y, seen = draw(n=200, holes=0.0, labels=30)
-    holes = np.random.default_rng(1).random(X.shape) < 0.2
+def test_missing_are_filled_by_what_is_rebuilt():
+    X, y, seen = draw(n=200, missing=0.0, labels=30)
+    missing = np.random.default_rng(1).random(X.shape) < 0.2
     model = SNFRegressor(2, lambda_x=1e-3, lambda_z=1e-3, max_iter=300).fit(
-        np.where(holes, np.nan, X), seen
+        np.where(missing, np.nan, X), seen
     )
     rebuilt = model.inverse_transform(model.codes_)
-    assert np.square((rebuilt - X)[holes]).mean() < 0.1 * X.var()
+    assert np.square((rebuilt - X)[missing]).mean() < 0.1 * X.var()
     assert r2_score(y[30:], model.transduction_[30:]) > 0.9
-    np.testing.assert_allclose(model.transform(np.where(holes, np.nan, X)), model.codes_, atol=1e-6)
+    np.testing.assert_allclose(
+        model.transform(np.where(missing, np.nan, X)), model.codes_, atol=1e-6
+    )
 
 
 @every_model
@@ -418,7 +420,7 @@ def test_there_is_no_certificate_and_it_says_so():
 
 
 def test_a_fit_is_silent_and_writes_to_nothing():
-    X, _, seen = draw(holes=0.1)
+    X, _, seen = draw(missing=0.1)
     X.setflags(write=False)
     seen.setflags(write=False)
     with warnings.catch_warnings():

@@ -48,8 +48,8 @@ from regfactor.solvers.updates import update_codes, update_components
 ROWWISE = [p for p in cases(PENALTIES) if p.values[0].rowwise]
 
 
-def sample(loss, n=14, d=5, holes=0.2, seed=0):
-    """A legal table for a loss, with holes where the loss allows them."""
+def sample(loss, n=14, d=5, missing=0.2, seed=0):
+    """A legal table for a loss, with missing entries where the loss allows them."""
     rng = np.random.default_rng(seed)
     L = rng.normal(size=(n, 2)) @ rng.normal(size=(2, d))
     if isinstance(loss, Softmax):
@@ -64,7 +64,7 @@ def sample(loss, n=14, d=5, holes=0.2, seed=0):
         np.abs(L) + 0.1,
     ):
         if loss.legal(X).all():
-            return np.where(rng.random(X.shape) < holes, np.nan, X)
+            return np.where(rng.random(X.shape) < missing, np.nan, X)
     raise AssertionError(f"no table for {loss}")
 
 
@@ -222,7 +222,7 @@ def test_fista_and_admm_agree(loss, gauge, design):
 
 @pytest.mark.parametrize("gauge", [Trace(), Trace(2.0), Rows(L2()), Columns(L2())])
 def test_the_closed_form_is_what_admm_finds(gauge):
-    problem = Convex(Data.of(sample(Squared(), holes=0.0), Squared()), gauge, 0.7)
+    problem = Convex(Data.of(sample(Squared(), missing=0.0), Squared()), gauge, 0.7)
     closed, admm = solve(problem), solve(problem, solver=Admm(), tol=1e-10, max_iter=5000)
     assert closed.solver == "ClosedForm" and closed.n_iter == 1
     np.testing.assert_allclose(closed.point.factors.dense(), admm.point.factors.dense(), atol=1e-5)
@@ -258,7 +258,7 @@ def test_lbfgs_reaches_what_alternation_reaches():
 
 
 def test_known_entries_are_held():
-    X = sample(Squared(), holes=0.0)
+    X = sample(Squared(), missing=0.0)
     known = np.full((len(X), 2), np.nan)
     known[:3] = 0.25
     problem = Factored(Data.of(X, Squared()), SquaredL2(), SquaredL2(), rank=2, known_codes=known)
@@ -378,9 +378,9 @@ def test_rowwise_losses_are_solved_locally_by_lbfgs():
 )
 def test_odd_tables_are_solved_with_a_valid_certificate(X, share, intercept, data):
     X = X.copy()
-    holes = data.draw(hnp.arrays(bool, X.shape))
-    holes.flat[0] = False
-    X[holes] = np.nan
+    missing = data.draw(hnp.arrays(bool, X.shape))
+    missing.flat[0] = False
+    X[missing] = np.nan
     design = Design.intercept(len(X)) if intercept else None
     base = Convex(Data.of(X, Squared()), Trace(), 1.0, design=design)
     alpha = share * base.alpha_max()

@@ -1,4 +1,4 @@
-"""A sparse table is a dense one with holes: every sum, gradient and bound agrees."""
+"""A sparse table is a dense one with missing entries: every sum, gradient and bound agrees."""
 
 import numpy as np
 import pytest
@@ -34,9 +34,9 @@ densities = pytest.mark.parametrize("density", [0.03, 0.5])
 @densities
 @pytest.mark.parametrize("weighted", [False, True])
 def test_sums_gradients_and_conjugates_agree(loss, density, weighted):
-    X, holes, rng = tables(loss, density)
-    weights = rng.uniform(0.5, 2, len(holes)) if weighted else None
-    sparse, dense = Data.of_sparse(X, loss, weights), Data.of(holes, loss, weights)
+    X, missing, rng = tables(loss, density)
+    weights = rng.uniform(0.5, 2, len(missing)) if weighted else None
+    sparse, dense = Data.of_sparse(X, loss, weights), Data.of(missing, loss, weights)
     F = Factors(rng.normal(size=(30, 3)), rng.normal(size=(3, 8)))
     assert sparse.value(F) == pytest.approx(dense.value(F))
     np.testing.assert_allclose(sparse.column_values(F), dense.column_values(F))
@@ -50,10 +50,10 @@ def test_sums_gradients_and_conjugates_agree(loss, density, weighted):
 @losses
 @pytest.mark.parametrize("intercept", [False, True])
 def test_bounds_and_profiles_agree(loss, intercept):
-    X, holes, rng = tables(loss, 0.5)
+    X, missing, rng = tables(loss, 0.5)
     design = Design.intercept(30) if intercept else None
     sparse = Convex(Data.of_sparse(X, loss), Trace(), 0.5, design=design)
-    dense = Convex(Data.of(holes, loss), Trace(), 0.5, design=design)
+    dense = Convex(Data.of(missing, loss), Trace(), 0.5, design=design)
     F = Factors(0.3 * rng.normal(size=(30, 3)), rng.normal(size=(3, 8)))
     (value, G, B), (other, H, C) = sparse.evaluate(F), dense.evaluate(F)
     assert value == pytest.approx(other)
@@ -68,11 +68,11 @@ def test_bounds_and_profiles_agree(loss, intercept):
 
 @losses
 def test_sweeps_of_factors_agree(loss):
-    X, holes, rng = tables(loss, 0.6)
+    X, missing, rng = tables(loss, 0.6)
     F = Factors(rng.normal(size=(30, 2)), rng.normal(size=(2, 8)))
     one, other = (
         Factored(data, SquaredL2(), SquaredL2(), rank=2, alpha=0.5)
-        for data in (Data.of_sparse(X, loss), Data.of(holes, loss))
+        for data in (Data.of_sparse(X, loss), Data.of(missing, loss))
     )
     np.testing.assert_allclose(sweep(one, F).dense(), sweep(other, F).dense(), atol=1e-6)
 

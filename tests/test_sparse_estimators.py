@@ -1,4 +1,4 @@
-"""Sparse matrices at the estimators: absent entries are holes, and the model is that of the dense table with NaN."""
+"""Sparse matrices at the estimators: absent entries are missing entries, and the model is that of the dense table with NaN."""
 
 import numpy as np
 import pytest
@@ -40,9 +40,9 @@ empty = pytest.mark.filterwarnings("ignore:1 row has no observed entry")
 
 @empty
 @pytest.mark.parametrize("name", MODELS)
-def test_sparse_and_dense_with_holes_are_one_table(name):
-    X, holes = tables()
-    dense, sparse = (MODELS[name].fit(A) for A in (holes, X))
+def test_sparse_and_dense_with_missing_are_one_table(name):
+    X, missing = tables()
+    dense, sparse = (MODELS[name].fit(A) for A in (missing, X))
     dense_codes, sparse_codes = dense.codes_, sparse.codes_
     assert sparse.objective_ == pytest.approx(dense.objective_, rel=1e-7)
     np.testing.assert_allclose(
@@ -51,18 +51,18 @@ def test_sparse_and_dense_with_holes_are_one_table(name):
         atol=1e-3 * np.abs(dense_codes).max(),
     )
     np.testing.assert_allclose(sparse.transform(X), sparse_codes, atol=1e-7)
-    np.testing.assert_allclose(sparse.transform(holes), sparse_codes, atol=1e-7)
+    np.testing.assert_allclose(sparse.transform(missing), sparse_codes, atol=1e-7)
     assert sparse.solver_ == "FactoredFista"
 
 
 @empty
 def test_a_sparse_table_is_completed_to_a_dense_one():
-    X, holes = tables()
+    X, missing = tables()
     model = ConvexSubspace(alpha=1.0, random_state=0, scale=False).fit(X)
     completed = model.complete(X)
     assert isinstance(completed, np.ndarray) and np.isfinite(completed).all()
-    np.testing.assert_array_equal(completed[~np.isnan(holes)], holes[~np.isnan(holes)])
-    np.testing.assert_allclose(completed, model.complete(holes), atol=1e-8)
+    np.testing.assert_array_equal(completed[~np.isnan(missing)], missing[~np.isnan(missing)])
+    np.testing.assert_allclose(completed, model.complete(missing), atol=1e-8)
     np.testing.assert_allclose(
         SubspaceImputer(
             alpha=1.0, random_state=0, loss="squared", debias=False, scale=False
@@ -73,27 +73,29 @@ def test_a_sparse_table_is_completed_to_a_dense_one():
 
 @empty
 def test_outliers_of_a_sparse_table_are_sparse():
-    X, holes = tables()
+    X, missing = tables()
     X.data[5] += 40
-    holes = X.toarray() + np.where(np.isnan(holes), np.nan, 0)
+    missing = X.toarray() + np.where(np.isnan(missing), np.nan, 0)
     model = RobustSubspace(alpha=2.0, beta=0.5, tol=1e-8).fit(X)
     S = model.outliers_.tocoo()
     assert model.outliers_.nnz < X.nnz
     assert abs(model.outliers_).max() == pytest.approx(40, rel=0.1)
-    assert not np.isnan(holes[S.coords]).any()
+    assert not np.isnan(missing[S.coords]).any()
     np.testing.assert_allclose(
-        model.outliers(holes).toarray(), model.outliers_.toarray(), atol=1e-6
+        model.outliers(missing).toarray(), model.outliers_.toarray(), atol=1e-6
     )
 
 
 @empty
 def test_weights_of_rows_and_entries():
-    X, holes = tables()
+    X, missing = tables()
     rng = np.random.default_rng(1)
-    rows, entries = rng.uniform(0.5, 2, len(holes)), rng.uniform(0.5, 2, holes.shape)
+    rows, entries = rng.uniform(0.5, 2, len(missing)), rng.uniform(0.5, 2, missing.shape)
     rows[7] = 0.0
     stored = scipy.sparse.csr_array((entries[X.tocoo().coords], X.indices, X.indptr), shape=X.shape)
-    dense = ConvexSubspace(alpha=2.0, tol=1e-8).fit(holes, sample_weight=rows, entry_weight=entries)
+    dense = ConvexSubspace(alpha=2.0, tol=1e-8).fit(
+        missing, sample_weight=rows, entry_weight=entries
+    )
     for given in (stored, entries):
         sparse = ConvexSubspace(alpha=2.0, tol=1e-8).fit(X, sample_weight=rows, entry_weight=given)
         assert sparse.objective_ == pytest.approx(dense.objective_, rel=1e-7)
@@ -127,7 +129,7 @@ def test_every_sparse_format_is_taken_and_left_as_it_was(form):
 
 
 @empty
-def test_stored_nan_is_a_hole_and_duplicates_add_up():
+def test_stored_nan_is_a_missing_entry_and_duplicates_add_up():
     X, _ = tables()
     rows, columns = X.tocoo().coords
     twice = scipy.sparse.coo_array(
@@ -157,9 +159,9 @@ def test_what_holds_the_whole_table_says_so():
 
 @empty
 def test_local_models_take_sparse_tables():
-    X, holes = tables()
+    X, missing = tables()
     sparse, dense = (
-        FactorModel(rank=3, alpha=0.5, random_state=0, tol=1e-9).fit(A) for A in (X, holes)
+        FactorModel(rank=3, alpha=0.5, random_state=0, tol=1e-9).fit(A) for A in (X, missing)
     )
     assert sparse.objective_ == pytest.approx(dense.objective_, rel=1e-4)
     np.testing.assert_allclose(sparse.transform(X), sparse.codes_, atol=1e-6)
@@ -168,7 +170,7 @@ def test_local_models_take_sparse_tables():
 @empty
 @pytest.mark.parametrize("loss", ["squared", "kl"])
 def test_non_negative_factors_of_a_sparse_table(loss):
-    X, holes = tables(positive=True)
+    X, missing = tables(positive=True)
     door = dict(
         on_codes=NonNegative(),
         on_components=NonNegative(),
@@ -177,7 +179,7 @@ def test_non_negative_factors_of_a_sparse_table(loss):
         random_state=0,
         tol=1e-9,
     )
-    sparse, dense = (FactorModel(loss, **door).fit(A) for A in (X, holes))
+    sparse, dense = (FactorModel(loss, **door).fit(A) for A in (X, missing))
     assert (sparse.components_ >= 0).all() and (sparse.codes_ >= 0).all()
     assert sparse.objective_ == pytest.approx(dense.objective_, rel=1e-2)
 

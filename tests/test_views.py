@@ -134,7 +134,7 @@ SIX = list(LOSSES)
 
 
 def small(name, seed):
-    """A 12 x 11 table in the units of a loss, with holes and a row whose second view is missing."""
+    """A 12 x 11 table in the units of a loss, with missing entries and a row whose second view is missing."""
     random = rng(seed)
     Z = random.normal(size=(N, 2)) @ random.normal(size=(2, D1 + D2))
     X = Z + 0.3 * random.normal(size=Z.shape)
@@ -241,7 +241,7 @@ def test_alternating_descent_ends_above_the_optimum_and_its_certificate_says_how
 
 
 @pytest.mark.parametrize("loss", ["squared", "huber", ("squared", "logistic"), "absolute"])
-def test_transform_gives_the_codes_again_with_holes_and_missing_views(loss):
+def test_transform_gives_the_codes_again_with_missing_and_missing_views(loss):
     X1, X2 = pair(8)
     X2 = (X2 > 0).astype(float) if isinstance(loss, tuple) else X2
     X1, X2 = holed(X1, 0.1, 1), holed(X2, 0.1, 2)
@@ -315,7 +315,7 @@ def test_columns_of_the_first_view_may_stand_anywhere():
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", ("squared", "logistic")])
-def test_sparse_tables_are_tables_with_holes(loss):
+def test_sparse_tables_are_tables_with_missing(loss):
     X1, X2 = pair(13, n=60)
     if loss == "logistic":
         X1 = (X1 > 0).astype(float)

@@ -10,7 +10,13 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
-SOURCES = sorted((ROOT / "src" / "regfactor").rglob("*.py"))
+FOLDERS = ("src/regfactor", "tests", "benchmarks", "experiments", "examples", "docs")
+SOURCES = [
+    path
+    for folder in FOLDERS
+    for path in sorted((ROOT / folder).rglob("*.py"))
+    if path != Path(__file__) and ".venv" not in path.parts
+]
 PLAINER = {  # words that a reader of scikit-learn's documentation would not expect
     r"holes?": "missing entries",
     r"beside": "next to, relative to",
