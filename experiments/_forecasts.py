@@ -21,10 +21,10 @@ STABLE = 1.01  # spectral radius up to which the thesis calls a model stable
 FAR = (
     10.0  # times the largest training value: beyond it a forecast without roots is called unstable
 )
-HEAVY = 2.0  # times the median from which on a mean needs it beside it
+HEAVY = 2.0  # times the median from which on a mean needs it next to it
 CAPPED = " + roots scaled"
 LEVEL = 0.05
-RARMA = "RARMA, tuned"  # which stands for what is printed
+RARMA = "RARMA, tuned"  # which is what is printed
 PAIRS = (
     (RARMA, "ridge VAR, tuned"),
     ("RARMA, BIC", "ridge VAR, BIC"),
@@ -42,7 +42,7 @@ READING = (
     "Numbers are the mean squared error of forecasts 1, ..., h over that of the training mean, "
     "each summed over the variables and over n trials (generated series, patches or origins); ± "
     "is the standard error by the jackknife over trials. Where few trials decide a ratio, the "
-    "median of the trials' own ratios stands beside it. Stable: the share with a spectral radius "
+    "median of the trials' own ratios stands next to it. Stable: the share with a spectral radius "
     f"below {STABLE}; without roots (HSE-HMM, AutoForecaster), with forecasts below {FAR:.0f} times "
     "the largest training value."
 )
