@@ -601,3 +601,15 @@ def test_printed_numbers_are_read_and_printed_orders_counted():
     assert "1 of 4 errors within 20 %" in line and line.endswith("lowest here a, in print a.")
     (line,) = _verdicts.orders("toy", rows | {"constant": row("constant", None, 0.28 + steps)})
     assert line.endswith("2 of 4 are better than a constant (0.285 ± 0.0015).")
+
+
+def test_completion_of_table_6_6_learns_from_rows_that_are_long_enough():
+    table = find("thesis-6.6")
+    method = next(m for m in table.methods if m.name == "GOLDBERG")
+    draw = next(s for s in table.sources if s.name == "SYNTHETIC").draw(0)
+    errors = []
+    for scale in (1.0, 10.0):
+        setting = {"mu": 1e-2, "loss": "logistic", "scale": scale}
+        found = method.predicted(draw, draw.labeled, setting)
+        errors.append(_tables.misclassified(draw.y[draw.unlabeled], found[draw.unlabeled]))
+    assert errors[1] < errors[0]
