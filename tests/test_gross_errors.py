@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from regfactor import MultiViewSubspace, TwoViewSubspace
+from regfactor import AutoImputer, ConvexSubspace, MultiViewSubspace, TwoViewSubspace
 from regfactor.fitting.gross_errors import GrossErrors, largest_share
 
 
@@ -45,8 +45,19 @@ def test_far_entries_are_found_and_no_others():
         np.r_[np.zeros(399), 7.0],
         np.full(400, 5.0),
         np.repeat([0.0, 1000.0], [220, 180]) + np.random.default_rng(5).normal(size=400),
+        np.random.default_rng(16).lognormal(0, 3, 400) * np.tile([-1, 1], 200),  # gains and losses
+        np.random.default_rng(17).standard_cauchy(400) + 1000,
     ],
-    ids=["heavy tail", "mostly zero", "rare counts", "one other", "constant", "two groups"],
+    ids=[
+        "heavy tail",
+        "mostly zero",
+        "rare counts",
+        "one other",
+        "constant",
+        "two groups",
+        "heavy tails",
+        "heavy tail off zero",
+    ],
 )
 def test_columns_that_are_merely_skewed_have_no_gross_errors(column):
     X = np.column_stack([column, np.random.default_rng(6).normal(size=(400, 2))])
@@ -125,3 +136,44 @@ def test_regressions_leave_out_doubtful_entries_where_that_predicts_better():
     tails = TwoViewSubspace().fit(np.exp(X[:300]), np.exp(Y[:300]))
     tails.predict_view(X1=np.exp(X[:2]))
     assert tails._leaves_out_doubtful == set()
+
+
+def test_one_far_entry_of_a_row_is_no_distant_cluster():
+    X = np.random.default_rng(18).normal(size=(100, 3))
+    X[0] = [1e9, np.nan, np.nan]
+    X[1, :2] = 1e9
+    np.testing.assert_array_equal(np.argwhere(GrossErrors.fit(X).find(X)), [[0, 0]])
+
+
+def test_the_squared_loss_warns_of_what_decides_its_fit():
+    X, _ = views(19)
+    dirty = X.copy()
+    dirty[7, 3] = 1e6
+    with pytest.warns(UserWarning, match="1 entries .* in columns: 3. Under the squared loss"):
+        ConvexSubspace(alpha=1.0).fit(dirty)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ConvexSubspace(alpha=1.0).fit(X)
+        ConvexSubspace(alpha=1.0, loss="huber").fit(dirty)
+        ConvexSubspace(alpha=1.0).fit(np.exp(3 * X))
+
+
+@pytest.mark.parametrize("share", [0.02, 0.05])
+def test_gross_errors_do_not_choose_the_members_of_an_imputer(share):
+    X, _ = views(20, 160, noise=0.4)
+    hidden = np.random.default_rng(21).random(X.shape) < 0.2
+    seen = np.where(hidden, np.nan, X)
+    dirty, _ = corrupted(seen, share, 1e4, 22)
+    clean = AutoImputer(random_state=0).fit(seen)
+    with pytest.warns(UserWarning, match="taken for gross errors"):
+        model = AutoImputer(random_state=0).fit(dirty)
+    errors = []
+    for fitted, table in ((clean, seen), (model, dirty)):
+        errors.append(np.sqrt(np.mean((fitted.complete(table) - X)[hidden] ** 2)))
+    assert errors[1] < 1.25 * errors[0]
+    lower, upper = model.complete_interval(dirty, 0.9)
+    covered = ((lower <= X) & (X <= upper))[hidden]
+    assert 0.83 < covered.mean() < 0.97
+    assert np.mean((upper - lower)[hidden]) < 1.6 * np.mean(
+        np.subtract(*clean.complete_interval(seen, 0.9)[::-1])[hidden]
+    )

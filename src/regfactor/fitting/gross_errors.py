@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
 import numpy as np
 
 from regfactor.core.params import Array, frozen, warn
 
 GROSS_SHARE = 0.1  # of all entries, that may be gross errors
 FAR = 100.0  # interquartile ranges from the median beyond which an entry is a gross error
-FAR_IN_LOGARITHMS = 3.0  # the same for logarithms, of numbers that are not negative
+FAR_IN_LOGARITHMS = 3.0  # the same for logarithms
+SAMPLED_ROWS = 1000  # whose quartiles show whether a column is worth a closer look
+MAX_NAMED = 5  # columns in a warning
 
 
 @frozen
@@ -21,10 +26,12 @@ class GrossErrors:
         Entries farther than `reach` from `middle` are far off; it is infinite where there is no
         spread, or too many would be far off.
     log_middle, log_reach : array of shape (n_columns,)
-        The same for logarithms of columns that are not negative, whose entries must be far off in
-        both; elsewhere `log_reach` is negative.
+        The same for logarithms: of the entries of columns that are not negative, and of distances
+        from the middle elsewhere. Entries must be far off in both; where logarithms have no spread,
+        `log_reach` is negative.
     unit : array of shape (n_columns,)
-        The least positive number, which is added before logarithms are taken.
+        The least positive number, which is added before logarithms are taken; NaN where these are
+        of distances.
     """
 
     middle: Array
@@ -56,6 +63,15 @@ class GrossErrors:
                     unit[c] = column[column > 0].min()
                 logs = np.log(column + unit[c])
                 log_middle[c], log_reach[c] = _limits(logs, FAR_IN_LOGARITHMS)
+                continue
+            unit[c] = np.nan
+            distances = np.abs(column - middle[c])
+            distances = distances[distances > 0]
+            if len(distances):
+                center, spread = _limits(np.log(distances), FAR_IN_LOGARITHMS)
+                if np.isfinite(spread):
+                    log_middle[c] = center
+                    log_reach[c] = spread
         return GrossErrors(middle, reach, log_middle, log_reach, unit)
 
     def find(self, X: Array) -> Array:
@@ -64,12 +80,15 @@ class GrossErrors:
             far = np.abs(X - self.middle) > self.reach
             if not far.any():
                 return far
-            shifted = X + self.unit
-            logs = np.log(np.maximum(shifted, self.unit / 2))
-            far &= (np.abs(logs - self.log_middle) > self.log_reach) | (shifted <= 0)
+            signed = np.isnan(self.unit)
+            positive = np.where(signed, np.abs(X - self.middle), X + self.unit)
+            least = np.where(signed, np.finfo(float).tiny, self.unit / 2)
+            logs = np.log(np.maximum(positive, least))
+            far &= (np.abs(logs - self.log_middle) > self.log_reach) | (positive <= 0)
         observed = ~np.isnan(X)
-        # a row that is far off in most columns is one of a distant cluster
-        far &= (2 * far.sum(axis=1) <= observed.sum(axis=1))[:, None]
+        # a row that is far off in most columns, and in more than one, is one of a distant cluster
+        in_rows = far.sum(axis=1)
+        far &= ((2 * in_rows <= observed.sum(axis=1)) | (in_rows == 1))[:, None]
         return far
 
 
@@ -88,6 +107,41 @@ def warn_of_gross_errors(mask: Array) -> None:
             "median of their column, in rows that are otherwise usual; they are taken for gross "
             "errors and left out. Remove or correct them, or use a model of heavier tails."
         )
+
+
+def warn_of_influential_errors(X: Array, columns: Array, names: list[Any] | None) -> None:
+    """Warn of gross errors in columns under a loss that takes them at their word.
+
+    Quartiles of some rows tell whether any entry could be far off, before all rows are sorted.
+    """
+    columns = np.flatnonzero(columns)
+    step = max(len(X) // SAMPLED_ROWS, 1)
+    some = X[::step, columns]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # columns without an observed entry
+        low, high = np.nanpercentile(some, (25, 75), axis=0)
+        largest = np.fmax.reduce(X[:, columns], axis=0)
+        smallest = np.fmin.reduce(X[:, columns], axis=0)
+    spread = high - low
+    # half of the reach, since quartiles of a sample are rough; no spread leaves it open
+    doubtful = (largest - high > FAR / 2 * spread) | (low - smallest > FAR / 2 * spread)
+    columns = columns[doubtful]
+    if not len(columns):
+        return
+    found = GrossErrors.fit(X[:, columns]).find(X[:, columns])
+    count = int(found.sum())
+    if not count:
+        return
+    named = columns if names is None else [names[j] for j in columns]
+    affected = [str(named[k]) for k in np.flatnonzero(found.any(axis=0))]
+    shown = ", ".join(affected[:MAX_NAMED])
+    if len(affected) > MAX_NAMED:
+        shown += f" and {len(affected) - MAX_NAMED} more"
+    warn(
+        f"{count} entries lie more than 100 interquartile ranges from the median of their column, "
+        f"in columns: {shown}. Under the squared loss they decide the fit: correct or remove them, "
+        "or use RobustSubspace, loss='huber' or AutoImputer."
+    )
 
 
 def _limits(column: Array, far: float) -> tuple[float, float]:

@@ -9,12 +9,10 @@ import numpy as np
 
 from regfactor.core.params import Array, frozen
 from regfactor.fitting.columns import Cells, Codec, Kind, LineCodec, Number, OneHotCodec, as_table
+from regfactor.fitting.gross_errors import GrossErrors
 from regfactor.fitting.schema import LABELS, Schema, refuse_prose
 from regfactor.losses import Squared
 
-# interquartile ranges from the median, beyond which few entries are taken for gross errors
-GROSS_RANGES = 100.0
-MAX_GROSS_SHARE = 0.01  # of the entries of a column; more of them are a heavy tail
 CONSTANT_SPREAD = 1e-12  # of a column, relative to its size, up to which it is constant
 
 
@@ -115,8 +113,8 @@ class Standardization:
         The constant of each column; NaN where nothing was observed.
     low, high : array of shape (n_kept,)
         Range of the observed entries, standardized.
-    gross : array of shape (2, n_kept)
-        Limits beyond which an entry is taken for a gross error, standardized.
+    gross : GrossErrors
+        Limits of the encoded columns, beyond which an entry is taken for a gross error.
     variances : array of shape (n_kept,)
         Of the standardized columns.
     variables : list of Variable
@@ -131,7 +129,7 @@ class Standardization:
     constants: Array
     low: Array
     high: Array
-    gross: Array
+    gross: GrossErrors
     variances: Array
     variables: list[Variable]
     owners: Array
@@ -139,8 +137,8 @@ class Standardization:
     @staticmethod
     def of(E: Array, weights: Array, blocks: list[Array]) -> Standardization:
         """Return the standardization of an encoded table."""
-        gross = gross_limits(E)
-        E = np.where((E < gross[0]) | (E > gross[1]), np.nan, E)
+        gross = GrossErrors.fit(E)
+        E = np.where(gross.find(E), np.nan, E)
         observed = ~np.isnan(E)
         totals = weights @ observed
         known = np.maximum(totals, np.finfo(float).tiny)
@@ -174,7 +172,7 @@ class Standardization:
             constants=np.where(totals > 0, center, np.nan),
             low=np.fmin.reduce(Z, axis=0, initial=np.inf),
             high=np.fmax.reduce(Z, axis=0, initial=-np.inf),
-            gross=(gross[:, kept] - center[kept]) / scale[kept],
+            gross=gross,
             variances=variance[kept] / np.square(scale[kept]),
             variables=variables,
             owners=np.array(owners, dtype=int),
@@ -186,8 +184,8 @@ class Standardization:
         Gross errors are taken for missing. Entries further than one observed range outside of that
         range count as if they were there: linear models would carry them on without limit.
         """
+        E = np.where(self.gross.find(E), np.nan, E)
         Z = (E[:, self.kept] - self.center) / self.scale
-        Z = np.where((Z < self.gross[0]) | (Z > self.gross[1]), np.nan, Z)
         reach = self.high - self.low
         return np.clip(Z, self.low - reach, self.high + reach)
 
@@ -196,28 +194,6 @@ class Standardization:
         out = np.tile(self.constants, (len(Z), 1))
         out[:, self.kept] = Z * self.scale + self.center
         return out
-
-
-def gross_limits(E: Array) -> Array:
-    """Return limits of each column, beyond which an entry is taken for a gross error.
-
-    100 interquartile ranges from the median; none where more than a hundredth of the entries are
-    beyond, as in a heavy tail, or where half of the entries are equal, as in counts of rare things.
-    """
-    ordered = np.sort(E, axis=0)  # NaN come last
-    counts = (~np.isnan(E)).sum(axis=0)
-    columns = np.arange(E.shape[1])
-    last = np.maximum(counts - 1, 0)
-    first = ordered[last // 4, columns]
-    middle = ordered[last // 2, columns]
-    third = ordered[last * 3 // 4, columns]
-    reach = GROSS_RANGES * (third - first)
-    n_beyond = (np.abs(E - middle) > reach).sum(axis=0)
-    few = n_beyond <= np.maximum(MAX_GROSS_SHARE * counts, 1)
-    known = (counts > 0) & (reach > 0) & few
-    low = np.where(known, middle - reach, -np.inf)
-    high = np.where(known, middle + reach, np.inf)
-    return np.array([low, high])
 
 
 def _kind_of(block: Array) -> VariableKind:
