@@ -107,6 +107,22 @@ def test_shrinkage_is_kept_only_where_it_predicts_better():
     np.testing.assert_allclose(shrunk, s * np.maximum(1 - (0.25 * s[0] / s) ** 2, 0), atol=1e-12)
 
 
+@pytest.mark.parametrize("shape", [(30, 6), (6, 30), (1, 4), (4, 1)])
+def test_shrinkages_by_several_tau_are_those_of_a_full_decomposition(shape):
+    fit = rng(7).normal(size=shape) * np.geomspace(1, 1e-3, shape[1])
+    new = rng(8).normal(size=(5, shape[1]))
+    _, s, Vt = np.linalg.svd(fit, full_matrices=False)
+    taus = (0.0, 0.02, 0.4)
+    for tau, shrinkage in zip(taus, Shrinkage.of_each(fit, taus), strict=True):
+        expected = new
+        if tau > 0:
+            factors = np.maximum(1 - (tau * s[0] / s) ** 2, 0)
+            expected = new @ (Vt.T * factors) @ Vt
+        np.testing.assert_allclose(shrinkage(new), expected, atol=1e-10)
+    nothing = Shrinkage.of(np.zeros(shape), 0.4)
+    np.testing.assert_array_equal(nothing(new), np.zeros_like(new))
+
+
 def test_a_function_that_is_not_linear_is_learned_by_kernels():
     random = rng(7)
     X = random.normal(size=(300, 2))

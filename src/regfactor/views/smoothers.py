@@ -229,7 +229,11 @@ def stacking_weights(smoothers: Sequence[Smoother], targets: SmoothedTable) -> A
 
 @frozen
 class Shrinkage:
-    """Directions of the targets, and what predictions along each are multiplied by."""
+    """Directions of the targets, and what predictions along each are multiplied by.
+
+    Along a right singular vector of a fit, of singular value s, that is (1 - (tau s1 / s)^2)_+;
+    tau = 0 changes nothing and has no directions.
+    """
 
     tau: float
     vectors: Array
@@ -237,17 +241,27 @@ class Shrinkage:
 
     @classmethod
     def of(cls, fit: Array, tau: float) -> Shrinkage:
-        """Return (1 - (tau s1 / s)^2)_+ for the singular values s of a fit."""
-        squares, vectors = scipy.linalg.eigh(fit.T @ fit, check_finite=False)
-        squares = np.maximum(squares[::-1], 0.0)
-        vectors = vectors[:, ::-1]
-        floor = tau**2 * squares[0]
-        factors = np.ones_like(squares)
-        if tau > 0:
-            known = squares > floor
-            factors = np.where(known, 1 - floor / np.where(known, squares, 1.0), 0.0)
-        kept = factors > 0
-        return cls(tau, vectors[:, kept], factors[kept])
+        """Return the shrinkage of a fit."""
+        return cls.of_each(fit, (tau,))[0]
+
+    @classmethod
+    def of_each(cls, fit: Array, taus: Sequence[float]) -> list[Shrinkage]:
+        """Return the shrinkages of a fit by several tau, from one decomposition."""
+        s = np.zeros(0)
+        Vt = np.zeros((0, fit.shape[1]))
+        positive = [tau for tau in taus if tau > 0]
+        if positive:
+            # at most the largest singular value, so that no direction is lost
+            size = np.linalg.norm(fit) / np.sqrt(min(fit.shape))
+            _, s, Vt = svd_above(fit, min(positive) * float(size))
+        found = []
+        for tau in taus:
+            kept = np.zeros(len(s), bool)
+            if tau > 0 and len(s):
+                kept = s > tau * s[0]
+            factors = 1 - np.square(tau * s[:1] / s[kept])
+            found.append(cls(tau, Vt[kept].T, factors))
+        return found
 
     def __call__(self, Y: Array) -> Array:
         """Return shrunk predictions."""
@@ -273,8 +287,8 @@ def best_shrinkage(residuals: Array, targets: SmoothedTable) -> float:
         observed = targets.observed
         if np.ndim(observed):
             observed = np.asarray(observed)[out]
-        for i, tau in enumerate(SHRINKAGES):
-            shrunk = Shrinkage.of(predicted[~out], tau)(predicted[out])
+        for i, shrinkage in enumerate(Shrinkage.of_each(predicted[~out], SHRINKAGES)):
+            shrunk = shrinkage(predicted[out])
             differences = (targets.values[out] - shrunk) * observed
             errors[i, out] = np.square(differences).sum(axis=1)
     best = int(errors.sum(axis=1).argmin())
