@@ -9,12 +9,13 @@ import numpy as np
 
 from experiments._verdicts import FAILS, HOLDS, parsed
 
-OURS, REFERENCE, CONTROL, PAPERS = "SNF, cross-validated", "LS-SVM", "mean of the labels", "SNF"
-# of the labels, and tables on which ours is to be no worse than the reference
-GOAL_SHARE, GOAL = (
-    0.1,
-    9,
-)
+OURS = "SNF, cross-validated"
+TODAY = "our default"
+REFERENCE = "LS-SVM"
+CONTROL = "mean of the labels"
+PAPERS = "SNF"
+GOAL_SHARE = 0.1  # of the labels
+GOAL = 9  # tables on which ours is to be no worse than the reference
 Errors = Sequence[float | None]
 Row = dict[str, Any]
 Rows = Mapping[tuple[str, str], Row]  # by table and method
@@ -24,13 +25,23 @@ def legend(budget: int, folds: int, few: int) -> str:
     """Return how the numbers came about."""
     return (
         "Mean squared error of the unlabeled rows, mean ± standard error over draws of labels; "
-        "inputs and target scaled to [-1, 1], missing inputs filled by column means. Every method "
-        f"chooses among {budget} settings by {folds}-fold cross-validation on the labeled rows "
-        f"(each row alone below {few} labels), the same folds for all; *{OURS}* runs its own, with "
-        "fewer descents, each looked at on its way. How many candidates it averages was chosen on "
-        "other draws of labels. Printed: mean ± standard deviation over three folds, tuned on "
-        "validation rows that the paper does not describe. **Bold**: lowest, or within one "
-        "standard error of the paired difference from it."
+        "inputs and target scaled to [-1, 1], missing inputs filled by column means, predictions "
+        "of all methods held to the range of the given targets and a tenth of it on either side. "
+        f"Every method chooses among {budget} settings by {folds}-fold cross-validation on the "
+        f"labeled rows (each row alone below {few} labels), the same folds for all. Of *SNF* and "
+        f"*LLR* these are {budget} drawn from the printed grid: ridges from 1e-6 to 10, degrees 1 "
+        "to 4, half or three quarters of the dimensions, at most 1000 iterations. The gradient is "
+        "followed by L-BFGS; *SNF, algorithm 1* follows it as printed, on one draw of each table, "
+        "with 4 settings. *Best on the grid* is the one setting with the lowest mean error on the "
+        "unlabeled rows themselves, so many settings are an advantage. Printed: mean ± standard "
+        "deviation over three folds, tuned on validation rows that the paper does not describe. "
+        "**Bold**: lowest, or within one standard error of the paired difference from it.\n\n"
+        f"*{OURS}* is `SNFRegressorCV()`, which is not the paper's: it averages the best of many "
+        "candidates, and leaves least squares support vector machines only for what is clearly "
+        "better on held-out labels. As this table was first reported, it was an average of such "
+        "machines in 23 of 24 fits, so that its row said more about them than about "
+        "factorizations; how often factorizations take part is stated under the verdicts. "
+        f"*{TODAY}* is `SemiSupervisedRegressor()` of this library, not the paper's either."
     )
 
 
@@ -55,13 +66,49 @@ def section(share: float, rows: Rows) -> str:
         cells = [_cell(rows[name, method], method in best[name]) for name in names]
         wins = sum(method in best[name] for name in names)
         lines.append(f"| {method} | {' | '.join(cells)} | {wins} of {len(names)} |")
-    return f"## {share:.0%} of the rows labeled\n\n" + "\n".join(lines) + "\n\n" + against(rows)
+    parts = [
+        f"## {share:.0%} of the rows labeled",
+        "\n".join(lines),
+        best_on_grid(share, rows),
+        against(rows),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def best_on_grid(share: float, rows: Rows) -> str:
+    """Return the errors of the one setting that is best on the unlabeled rows, as in the papers."""
+    names = _of(rows.values(), "table")
+    methods = [
+        m for m in _of(rows.values(), "method") if any(rows[name, m].get("best") for name in names)
+    ]
+    if not methods:
+        return ""
+    best = {
+        name: leaders({m: rows[name, m]["best"] for m in methods if rows[name, m].get("best")})
+        for name in names
+    }
+    lines = [
+        f"| best on the grid | {' | '.join(names)} | wins or ties |",
+        "|---" * (len(names) + 2) + "|",
+    ]
+    for method in methods:
+        cells = []
+        for name in names:
+            row = rows[name, method]
+            chosen = {"errors": row.get("best", []), "printed": row["printed"]}
+            cells.append(_cell(chosen, method in best[name]))
+        wins = sum(method in best[name] for name in names)
+        lines.append(f"| {method} | {' | '.join(cells)} | {wins} of {len(names)} |")
+    return "\n".join(lines)
 
 
 def leaders(errors: Mapping[str, Errors]) -> set[str]:
     """Return the methods that have the lowest mean error, or are within one standard error of a paired difference."""
+    most = max((len(e) for e in errors.values()), default=0)
     whole = {
-        m: np.array(e, float) for m, e in errors.items() if e and None not in e and m != CONTROL
+        m: np.array(e, float)
+        for m, e in errors.items()
+        if e and len(e) == most and None not in e and m != CONTROL
     }
     if not whole:
         return set()
@@ -105,10 +152,27 @@ def judgements(share: float, rows: Rows) -> list[str]:
         )
     else:
         own = f"{good} of {len(pairs)} tables"
-    return [*_printed_wins(share, rows), f"- {share:.0%} labeled, {text} {own}."]
+    lines = [
+        *_printed_wins(share, rows, "errors", "tuned on labels"),
+        *_printed_wins(share, rows, "best", "best on the grid"),
+        f"- {share:.0%} labeled, {text} {own}.",
+    ]
+    counts = [
+        count
+        for (_, method), row in rows.items()
+        if method == OURS
+        for count in row.get("descended", [])
+    ]
+    if counts:
+        lines.append(
+            f"- {share:.0%} labeled, of {len(counts)} fits of {OURS}, "
+            f"{sum(count > 0 for count in counts)} average at least one factorization; the others "
+            "are averages of kernel machines and regressions on principal components alone."
+        )
+    return lines
 
 
-def _printed_wins(share: float, rows: Rows) -> list[str]:
+def _printed_wins(share: float, rows: Rows, field: str, tuning: str) -> list[str]:
     """Return whether the paper's method wins as often as printed, against the methods that it is printed next to."""
     wins, ours, among = 0, 0, 0
     for name in _of(rows.values(), "table"):
@@ -118,15 +182,17 @@ def _printed_wins(share: float, rows: Rows) -> list[str]:
         means = {m: found[0] for m, found in printed.items() if found is not None}
         if PAPERS not in means:
             continue
+        if not all(rows[name, m].get(field) for m in means):
+            continue
         among += 1
         wins += means[PAPERS] <= min(means.values())
-        ours += PAPERS in leaders({m: rows[name, m]["errors"] for m in means})
+        ours += PAPERS in leaders({m: rows[name, m][field] for m in means})
     if not among:
         return []
     verdict = HOLDS if ours >= wins else FAILS
     return [
         f"- {share:.0%} labeled, {PAPERS} has the lowest error of the printed methods on {wins} of "
-        f"{among} tables: **{verdict}** (lowest or tied on {ours})."
+        f"{among} tables: {tuning} **{verdict}** (lowest or tied on {ours})."
     ]
 
 
