@@ -101,6 +101,33 @@ def test_coordinate_passes_agree_with_numpy(drawn, passes):
     np.testing.assert_array_equal(B, given_values)
 
 
+@compiled
+@settings(max_examples=80)
+@given(models(), st.integers(0, 5))
+def test_steps_of_models_agree_with_numpy(drawn, passes):
+    H, gradient, B = drawn
+    rank, n = B.shape
+    H = np.broadcast_to(H, (rank, rank, n))
+    sums = H[np.triu_indices(rank)]
+    given_values = B.copy()
+    found = kernels.model_steps(sums, gradient, B, passes)
+    expected = kernels.model_steps_numpy(sums, gradient, B, passes)
+    np.testing.assert_array_equal(kernels.square_of(sums, rank), H)
+    assert found.step.dtype == B.dtype
+    tolerance = 100 * TOLERANCE[B.dtype.type]
+    for name in ("step", "promise", "curvature"):
+        own = getattr(found, name)
+        other = getattr(expected, name)
+        size = 1 + np.abs(other).max(initial=0)
+        np.testing.assert_allclose(own, other, rtol=tolerance, atol=tolerance * size, err_msg=name)
+    np.testing.assert_array_equal(B, given_values)
+
+
+def test_steps_refuse_models_that_do_not_fit():
+    with pytest.raises(ValueError, match=r"need sums of shape \(3, 4\)"):
+        kernels.model_steps(np.ones((4, 4)), np.ones((2, 4)), np.ones((2, 4)), 1)
+
+
 @settings(max_examples=40)
 @given(models())
 def test_every_pass_over_coordinates_lowers_the_model(drawn):

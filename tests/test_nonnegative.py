@@ -20,7 +20,7 @@ from regfactor.penalties import Lasso, NonNegative
 from regfactor.problems import Data, Factored
 from regfactor.solvers import solve
 from regfactor.solvers.alternating import non_negative_sweep, sweep
-from regfactor.solvers.nonnegative import improve, side_of_codes
+from regfactor.solvers.nonnegative import KLArraySide, KLSide, improve, side_of_codes
 from regfactor.solvers.starts import first_factors, leading_svd, svd_by_gram
 from regfactor.solvers.updates import update_codes, update_components
 
@@ -497,3 +497,40 @@ def test_kl_is_refused_where_predictors_can_be_negative(codes, components):
     X = np.random.default_rng(0).gamma(2.0, size=(12, 5))
     with pytest.raises(UnsupportedProblem, match=r"predictors >= 0 only.*on_codes=NonNegative\(\)"):
         FactorModel("kl", on_codes=codes, on_components=components, rank=2).fit(X)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("share", [0, 0.3])
+@pytest.mark.parametrize("n", [7, 1100])
+def test_kl_steps_in_stretches_are_those_of_the_whole_table(turned, share, n):
+    # 1100 rows are three stretches, with rows of zeros and a predictor of zero among them
+    X, rng = counts(n=n)
+    X[3] = 0
+    if share:
+        X = with_holes(X, rng, share)
+    data = Data.of(X, KL())
+    D = rng.exponential(size=(15 if turned else n, 4))
+    D[5] = 0
+    B = rng.exponential(size=(4, n if turned else 15)) * rng.integers(0, 2, size=4)[:, None]
+    whole = KLSide(data, D, turned)
+    found = KLArraySide(data, D, turned).improve(B)
+    np.testing.assert_allclose(found, whole.improve(B), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("share", [0, 0.3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_loss_of_a_kl_side_is_the_loss(share, weighted):
+    X, rng = counts()
+    if share:
+        X = with_holes(X, rng, share)
+    weights = rng.exponential(size=X.shape) if weighted else None
+    data = Data.of(X, KL(), weights)
+    F = Factors(rng.exponential(size=(len(X), 3)), rng.exponential(size=(3, 15)))
+    side = side_of_codes(data, F.C)
+    assert side.loss(F.codes.T) == pytest.approx(data.value(F), rel=1e-12)
+    F.codes[:] = 0
+    assert side.loss(F.codes.T) == np.inf
+    X[:] = 0
+    nothing = side_of_codes(Data.of(X, KL()), F.C)
+    # the loss is zero: no difference of sums would show it
+    assert nothing.loss(F.codes.T) in (None, 0.0)

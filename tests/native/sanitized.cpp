@@ -181,6 +181,56 @@ void check_coordinate_passes() {
     }
 }
 
+template <class T>
+void check_model_steps() {
+    const int64_t rank = whole(1, 21);
+    const int64_t n = whole(1, 70);
+    std::vector<T> H(rank * rank * n);
+    std::vector<T> sums;
+    for (int64_t i = 0; i < rank; ++i) {
+        for (int64_t j = i; j < rank; ++j) {
+            for (int64_t c = 0; c < n; ++c) {
+                // diagonally dominant, so that it is positive definite
+                const T value = i == j ? T(rank) + 1 : T(whole(-9, 9)) / 10;
+                H[(i * rank + j) * n + c] = value;
+                H[(j * rank + i) * n + c] = value;
+                sums.push_back(value);
+            }
+        }
+    }
+    sums.shrink_to_fit();
+    const auto gradient = normal<T>(rank * n);
+    std::vector<T> B = normal<T>(rank * n);
+    for (T& b : B) b = std::abs(b);
+    const std::vector<T> old = B;
+    std::vector<T> promise(n);
+    std::vector<T> curvature(n);
+    std::vector<T> memory(model_steps_memory<T>(rank));
+    model_steps<T>(rank, n, sums.data(), gradient.data(), 2, T(0), T(1e-18), memory.data(),
+                   B.data(), promise.data(), curvature.data());
+    for (int64_t c = 0; c < n; ++c) {
+        std::vector<T> step(rank);
+        for (int64_t k = 0; k < 2; ++k) {
+            for (int64_t i = 0; i < rank; ++i) {
+                T slope = gradient[i * n + c];
+                for (int64_t j = 0; j < rank; ++j) slope += H[(i * rank + j) * n + c] * step[j];
+                const T moved = step[i] - slope / H[(i * rank + i) * n + c];
+                step[i] = moved < -old[i * n + c] ? -old[i * n + c] : moved;
+            }
+        }
+        T fall = 0;
+        T bend = 0;
+        for (int64_t i = 0; i < rank; ++i) {
+            fall -= step[i] * gradient[i * n + c];
+            for (int64_t j = 0; j < rank; ++j)
+                bend += step[i] * H[(i * rank + j) * n + c] * step[j];
+            expect_near("model_steps", B[i * n + c], step[i], tolerance<T>());
+        }
+        expect_near("promise", promise[c], fall, tolerance<T>());
+        expect_near("curvature", curvature[c], bend, tolerance<T>());
+    }
+}
+
 template <class T, class Offset>
 void check() {
     check_entries<T, Offset>();
@@ -199,6 +249,8 @@ int main() {
         check_gram<int64_t>();
         check_coordinate_passes<float>();
         check_coordinate_passes<double>();
+        check_model_steps<float>();
+        check_model_steps<double>();
     }
     if (n_wrong) return 1;
     std::puts("all loops agree with plain ones");

@@ -306,6 +306,81 @@ def coordinate_passes_numpy(H: Array, target: Array, B: Array, passes: int) -> A
     return B
 
 
+@frozen
+class ModelSteps:
+    """Steps s of columns (rank x columns) with -gradient's, the decrease promised, and s'H s."""
+
+    step: Array
+    promise: Array
+    curvature: Array
+
+
+def model_steps(sums: Array, gradient: Array, B: Array, passes: int) -> ModelSteps:
+    """Return steps that lower gradient's + s'H s / 2 over b + s >= 0, by passes over coordinates.
+
+    Parameters
+    ----------
+    sums : ndarray of shape (rank (rank + 1) / 2, n_columns)
+        Upper triangles of H, row by row: what `Pairs.products` sum up to.
+    gradient : ndarray of shape (rank, n_columns)
+    B : ndarray of shape (rank, n_columns)
+        Where to begin, not negative.
+    passes : int
+
+    Returns
+    -------
+    ModelSteps
+    """
+    rank, n_columns = B.shape
+    shape = (rank * (rank + 1) // 2, n_columns)
+    if sums.shape != shape or gradient.shape != B.shape:
+        raise ValueError(
+            f"{n_columns} columns of rank {rank} need sums of shape {shape} and as many gradients; "
+            f"got {sums.shape} and {gradient.shape}."
+        )
+    dtype = np.result_type(sums, gradient, B, np.float32)
+    if KERNELS.module is None or not B.size:
+        return model_steps_numpy(sums, gradient, B, passes)
+    step = np.array(B, dtype, order="C")
+    promise = np.empty(n_columns, dtype)
+    curvature = np.empty(n_columns, dtype)
+    KERNELS.module.model_steps(
+        np.ascontiguousarray(sums, dtype),
+        np.ascontiguousarray(gradient, dtype),
+        passes,
+        COORDINATE_NOISE * float(np.finfo(dtype).eps),
+        smallest_curvature(dtype),
+        step,
+        promise,
+        curvature,
+    )
+    return ModelSteps(step, promise, curvature)
+
+
+def model_steps_numpy(sums: Array, gradient: Array, B: Array, passes: int) -> ModelSteps:
+    """Put the matrices together and pass over coordinates in all columns at once."""
+    H = square_of(sums, len(B))
+    target = np.einsum("kln,ln->kn", H, B) - gradient
+    step = coordinate_passes_numpy(H, target, B, passes) - B
+    promise = -np.einsum("kn,kn->n", step, gradient)
+    return ModelSteps(step, promise, np.einsum("kn,kln,ln->n", step, H, step))
+
+
+def products_of_pairs(D: Array) -> Array:
+    """Return the products of all pairs of columns i <= j of D, row by row of a square."""
+    first, second = np.triu_indices(D.shape[1])
+    return D[:, first] * D[:, second]
+
+
+def square_of(sums: Array, rank: int) -> Array:
+    """Return symmetric matrices (rank x rank x columns) of upper triangles (pairs x columns)."""
+    places = np.zeros((rank, rank), int)
+    first, second = np.triu_indices(rank)
+    places[first, second] = np.arange(len(first))
+    places[second, first] = np.arange(len(first))
+    return sums[places]
+
+
 def smallest_curvature(dtype: Any) -> float:
     """Return the curvature of a flat coordinate.
 

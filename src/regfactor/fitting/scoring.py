@@ -117,7 +117,8 @@ class Scoring:
             weights = np.broadcast_to(np.asarray(self.weight, X.dtype), X.shape)
             if entries is not None:
                 weights = weights * entries
-        return Data.of(X, self.loss, weights, intercept, limits)
+        offset = intercept if intercept.any() else None
+        return Data.of(X, self.loss, weights, offset, limits)
 
     def _stored_weights(self, X: Any, entries: Any) -> Any:
         """Return the weights of the stored entries of a sparse table."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from scipy.special import xlogy
 
 from regfactor.core.batched_newton import Expansion
 from regfactor.core.factors import Factors
@@ -531,6 +532,15 @@ class Data:
     def infimum(self) -> float:
         """-L*(0), rounded down: the least that L could be with a free predictor in each entry."""
         return -self.conjugate(np.zeros(self.entries_shape, self.dtype))
+
+    @cached_property
+    def entropy(self) -> float:
+        """Sum of w (x log x - x): the part of the loss kl that no predictor changes."""
+        total = 0.0
+        for t in self.pieces:
+            x = t.numbers
+            total += float(t.weigh(xlogy(x, x) - x).sum(dtype=np.float64))
+        return total
 
     @cached_property
     def _strips(self) -> list[tuple[Any, Term]]:

@@ -21,7 +21,13 @@ import numpy as np
 from regfactor.core.linalg import positive_or_one
 from regfactor.core.loop import Clock
 from regfactor.core.params import Array
-from regfactor.engine.kernels import coordinate_passes, smallest_curvature
+from regfactor.engine.kernels import (
+    coordinate_passes,
+    model_steps,
+    products_of_pairs,
+    smallest_curvature,
+    square_of,
+)
 from regfactor.losses import KL, Squared
 from regfactor.problems import Data
 from regfactor.problems.layout import Layout
@@ -34,6 +40,11 @@ SHARED_PASSES = 16
 SMALLEST_MODEL_LOSS = 1e-4
 # of a minimization; five to twenty suffice, unless components are almost dependent
 MAX_STEPS = 200
+# of a minimization of kl on an array before its models are minimized, which is slower by far
+FIRST_STEPS = 5
+# entries of a block of regressions: their temporaries stay in the cache
+STRETCH = 512
+STRETCH_ELEMENTS = 65_536
 BLOCK_ELEMENTS = 500_000  # numbers in the Hessians held at once, so that passes stay in the cache
 # columns, their H (k x k x columns, or x 1 if all are equal), targets
 Equations = Iterator[tuple[slice, Array, Array]]
@@ -108,16 +119,11 @@ class Side(abc.ABC):
         """Yield D' diag(weights_j) D for blocks of columns j."""
         k = self.D.shape[1]
         n = self.layout.shape[1]
-        first, second = np.triu_indices(k)
-        pairs = self.D[:, first] * self.D[:, second]
-        # the index of each entry of H among the pairs
-        square = np.zeros((k, k), int)
-        square[first, second] = np.arange(len(first))
-        square[second, first] = np.arange(len(first))
+        pairs = products_of_pairs(self.D)
         width = max(1, BLOCK_ELEMENTS // (k * k))
         for start in range(0, n, width):
             block = slice(start, min(start + width, n))
-            yield block, self.layout.grams(weights, pairs, block).T[square]
+            yield block, square_of(self.layout.grams(weights, pairs, block).T, k)
 
 
 class SquaredSide(Side):
@@ -182,11 +188,11 @@ class KLSide(Side):
                 data = self.data.T.weighted(alive).T
             else:
                 data = self.data.weighted(alive)
-            side = KLSide(data, self.D, self.turned)
+            side = replace(self, data=data)
         mean = np.where(B.any(axis=0), B.mean(axis=0), 1)
         B = np.where(B > 0, B, mean).astype(B.dtype)
         numerator = side.layout.adjoint(side.D, side._observed / side._predictors(B))
-        denominator = side._adjoint_weights()
+        denominator = side._mass
         ratio = numerator / positive_or_one(denominator)
         factor = np.where(denominator > 0, ratio, 1)
         return side, B * factor
@@ -199,34 +205,17 @@ class KLSide(Side):
     def _equations(self, B: Array, Z: Array) -> Equations:
         ratio = self._observed / Z
         # D'f' with f' = w - w x/z
-        gradient = self._adjoint_weights() - self.layout.adjoint(self.D, ratio)
+        gradient = self._mass - self.layout.adjoint(self.D, ratio)
         ratio /= Z
         for block, H in self.hessians(ratio):
             yield block, H, times(H, B[:, block]) - gradient[:, block]
 
     def _share(self, Z: Array, whole: Step) -> Array:
-        """Return the share of a step that is sure to lower the loss, by self-concordance.
-
-        With r = max(-dz/z) over entries with x > 0, -log(1 + t dz/z) <= -t dz/z + (dz/z)^2 (-log(1
-        - r t) - r t) / r^2. Summed over a column with weights x, this is least at t = promise /
-          (curvature + r promise): the damped Newton step (Tran-Dinh, Kyrillidis & Cevher 2015),
-          with r in place of the Newton decrement, which is larger.
-        """
+        """Return the share of a step that is sure to lower the loss."""
         relative = self.predict(-whole.step)
         relative /= Z
         relative[self._observed <= 0] = 0
-        r = self._largest(relative)
-        promise = whole.promise
-        curvature = whole.curvature
-        bend = np.where(curvature > 0, curvature + r * promise, 1)
-        damped = np.clip(promise / bend, 0, 1)
-        # for r <= 1/2 the bound at t = 1 is at most 0.8 curvature - promise, and only a whole step
-        # makes coordinates zero
-        bounded = (r <= 0.5) & (0.8 * curvature <= promise)
-        safe = (curvature <= 0) | bounded
-        inside = MAX_SHARE_TO_ZERO / np.maximum(r, MAX_SHARE_TO_ZERO)
-        share = np.minimum(damped, inside)
-        return np.where(safe, 1, share)
+        return damped_share(whole.promise, whole.curvature, self._largest(relative))
 
     def _predictors(self, B: Array) -> Array:
         """D @ B + offset, but 1 where that is zero: the data are zero there, and so is x/z."""
@@ -242,7 +231,8 @@ class KLSide(Side):
         """w x, zero where missing."""
         return self.weighted(self.data.terms[0].x)
 
-    def _adjoint_weights(self) -> Array:
+    @cached_property
+    def _mass(self) -> Array:
         """D'w."""
         if self.data.complete:
             return self.D.sum(axis=0)[:, None]
@@ -257,6 +247,118 @@ class KLSide(Side):
         columns = self.layout.spread(np.arange(len(most)))
         np.maximum.at(most, columns, entries)
         return most
+
+
+class KLArraySide(KLSide):
+    """The same on an array that the factors alone predict, by blocks that stay in the cache."""
+
+    def start(self, B: Array) -> tuple[Side, Array]:
+        side, B = super().start(B)
+        for _ in range(FIRST_STEPS):
+            B = side.improve(B)
+        return side, B
+
+    def improve(self, B: Array) -> Array:
+        pairs = products_of_pairs(self.D)
+        n_entries, n = self.layout.shape
+        height = min(n_entries, STRETCH)
+        width = max(STRETCH_ELEMENTS // height, 1)
+        stretches = [slice(start, start + height) for start in range(0, n_entries, height)]
+        new = np.empty_like(B)
+        for start in range(0, n, width):
+            block = slice(start, start + width)
+            new[:, block] = self._improved(B[:, block], block, pairs, stretches)
+        return new
+
+    def _improved(
+        self,
+        B: Array,
+        block: slice,
+        pairs: Array,
+        stretches: list[slice],
+    ) -> Array:
+        """Return some columns after a damped step; a stretch of entries is in the cache at once."""
+        gradient = np.broadcast_to(self._mass, (len(B), self.layout.shape[1]))[:, block].copy()
+        sums = np.zeros((pairs.shape[1], B.shape[1]), B.dtype)
+        for entries in stretches:
+            Z = self._some_predictors(entries, B)
+            ratio = self._observed[entries, block] / Z
+            gradient -= self.D[entries].T @ ratio
+            ratio /= Z
+            sums += pairs[entries].T @ ratio
+        found = model_steps(sums, gradient, B, COORDINATE_PASSES)
+        fastest = np.zeros(B.shape[1], B.dtype)
+        for entries in stretches:
+            if len(stretches) > 1:
+                Z = self._some_predictors(entries, B)
+            relative = self._some_products(entries, -found.step)
+            relative /= Z
+            relative *= self._observed[entries, block] > 0
+            np.maximum(fastest, relative.max(axis=0), out=fastest)
+        share = damped_share(found.promise, found.curvature, fastest)
+        return np.maximum(B + share * found.step, 0)
+
+    def _some_predictors(self, entries: slice, B: Array) -> Array:
+        """D @ B at some entries, but 1 where that is zero."""
+        Z = self._some_products(entries, B)
+        zero = Z <= 0
+        if zero.any():
+            Z[zero] = 1
+        return Z
+
+    def _some_products(self, entries: slice, B: Array) -> Array:
+        """D @ B at some entries, in the order of memory of the table."""
+        if self.turned:
+            return (B.T @ self.D[entries].T).T
+        return self.D[entries] @ B
+
+    def loss(self, B: Array) -> float | None:
+        if self.data.dtype != np.float64:
+            return None
+        Z = self.predict(B)
+        zero = Z <= 0
+        if zero.any():
+            if self._observed[zero].any():
+                return np.inf
+            Z[zero] = 1
+        # sum w (x log x - x) + w z - w x log z
+        constant = self.data.entropy
+        mass = float((self._mass * B).sum())
+        np.log(Z, out=Z)
+        # in the order of memory
+        logs = float(np.vdot(self.own(self._observed), self.own(Z)))
+        value = constant + mass - logs
+        if value < SMALLEST_MODEL_LOSS * (abs(constant) + mass + abs(logs)):
+            return None
+        return value
+
+
+def damped_share(promise: Array, curvature: Array, fastest: Array) -> Array:
+    """Return the share of a Newton step that is sure to lower the loss kl, by self-concordance.
+
+    With r = max(-dz/z) over entries with x > 0, -log(1 + t dz/z) <= -t dz/z + (dz/z)^2 (-log(1 -
+    r t) - r t) / r^2. Summed over a column with weights x, this is least at t = promise /
+    (curvature + r promise): the damped Newton step (Tran-Dinh, Kyrillidis & Cevher 2015), with r
+    in place of the Newton decrement, which is larger.
+
+    Parameters
+    ----------
+    promise, curvature, fastest : ndarray of shape (n_columns,)
+        The decrease that the gradient predicts, s'H s of the step s, and r.
+
+    Returns
+    -------
+    ndarray of shape (n_columns,)
+    """
+    bend = np.where(curvature > 0, curvature + fastest * promise, 1)
+    damped = np.clip(promise / bend, 0, 1)
+    # for r <= 1/2 the bound at t = 1 is at most 0.8 curvature - promise, and only a whole step
+    # makes coordinates zero
+    bounded = (fastest <= 0.5) & (0.8 * curvature <= promise)
+    safe = (curvature <= 0) | bounded
+    inside = MAX_SHARE_TO_ZERO / np.maximum(fastest, MAX_SHARE_TO_ZERO)
+    share = np.minimum(damped, inside)
+    return np.where(safe, 1, share)
 
 
 def side_of_codes(data: Data, C: Array) -> Side | None:
@@ -275,7 +377,9 @@ def side_of_components(data: Data, D: Array, turned: bool = False) -> Side | Non
     if t.offset is not None:
         positive = positive and t.offset.min(initial=0) >= 0
     if isinstance(t.loss, KL) and len(data.terms) == 1 and positive:
-        return KLSide(data, D, turned)
+        if data.layout.sparse or t.offset is not None:
+            return KLSide(data, D, turned)
+        return KLArraySide(data, D, turned)
     return None
 
 

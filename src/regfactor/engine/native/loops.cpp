@@ -256,6 +256,64 @@ void coordinate_passes(int64_t rank, int64_t n_columns, const T* H, bool shared,
     }
 }
 
+template <class T>
+int64_t model_steps_memory(int64_t rank) {
+    return (rank + 4) * rank * SIDE * Lanes<T>::N;
+}
+
+template <class T>
+void model_steps(int64_t rank, int64_t n_columns, const T* sums, const T* gradient, int64_t passes,
+                 T noise, T smallest, T* memory, T* B, T* promise, T* curvature) {
+    constexpr int64_t WIDTH = SIDE * Lanes<T>::N;
+    const int64_t size = rank * WIDTH;
+    T* old = memory;
+    T* b = old + size;
+    T* slope = b + size;
+    T* aim = slope + size;
+    T* H = aim + size;
+    for (int64_t first = 0; first < n_columns; first += WIDTH) {
+        const int64_t count = n_columns - first < WIDTH ? n_columns - first : WIDTH;
+        gather(B, rank, n_columns, first, count, WIDTH, old);
+        gather(gradient, rank, n_columns, first, count, WIDTH, slope);
+        const T* pair = sums + first;
+        for (int64_t i = 0; i < rank; ++i) {
+            for (int64_t j = i; j < rank; ++j, pair += n_columns) {
+                T* upper = H + (i * rank + j) * WIDTH;
+                T* lower = H + (j * rank + i) * WIDTH;
+                for (int64_t l = 0; l < WIDTH; ++l) upper[l] = l < count ? pair[l] : 0;
+                for (int64_t l = 0; l < WIDTH; ++l) lower[l] = upper[l];
+            }
+        }
+        for (int64_t i = 0; i < rank; ++i) {
+            T* to = aim + i * WIDTH;
+            for (int64_t l = 0; l < WIDTH; ++l) to[l] = -slope[i * WIDTH + l];
+            for (int64_t j = 0; j < rank; ++j) {
+                const T* h = H + (i * rank + j) * WIDTH;
+                for (int64_t l = 0; l < WIDTH; ++l) to[l] += h[l] * old[j * WIDTH + l];
+            }
+        }
+        for (int64_t i = 0; i < size; ++i) b[i] = old[i];
+        for (int64_t k = 0; k < passes; ++k)
+            pass<T, false>(rank, H, WIDTH, aim, noise, smallest, b);
+        for (int64_t i = 0; i < size; ++i) b[i] -= old[i];
+        T falls[WIDTH] = {};
+        T bends[WIDTH] = {};
+        for (int64_t i = 0; i < rank; ++i) {
+            const T* s = b + i * WIDTH;
+            for (int64_t l = 0; l < WIDTH; ++l) falls[l] -= s[l] * slope[i * WIDTH + l];
+            for (int64_t j = 0; j < rank; ++j) {
+                const T* h = H + (i * rank + j) * WIDTH;
+                for (int64_t l = 0; l < WIDTH; ++l) bends[l] += s[l] * h[l] * b[j * WIDTH + l];
+            }
+        }
+        for (int64_t l = 0; l < count; ++l) {
+            promise[first + l] = falls[l];
+            curvature[first + l] = bends[l];
+            for (int64_t i = 0; i < rank; ++i) B[i * n_columns + first + l] = b[i * WIDTH + l];
+        }
+    }
+}
+
 #define INSTANTIATE(T, Offset)                                                                     \
     template void entries<T, Offset>(Rows<Offset>, const T*, const T*, int64_t, T*);               \
     template int64_t solve_rows<T, Offset>(Rows<Offset>, const T*, const T*, int64_t, const T*,    \
@@ -269,6 +327,12 @@ template void coordinate_passes<float>(int64_t, int64_t, const float*, bool, con
                                        float, float, float*, float*);
 template void coordinate_passes<double>(int64_t, int64_t, const double*, bool, const double*,
                                         int64_t, double, double, double*, double*);
+template int64_t model_steps_memory<float>(int64_t);
+template int64_t model_steps_memory<double>(int64_t);
+template void model_steps<float>(int64_t, int64_t, const float*, const float*, int64_t, float,
+                                 float, float*, float*, float*, float*);
+template void model_steps<double>(int64_t, int64_t, const double*, const double*, int64_t, double,
+                                  double, double*, double*, double*, double*);
 template void gram<int32_t>(Rows<int32_t>, const double*, int64_t, double*);
 template void gram<int64_t>(Rows<int64_t>, const double*, int64_t, double*);
 INSTANTIATE(float, int32_t)

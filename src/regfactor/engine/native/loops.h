@@ -49,3 +49,15 @@ int64_t coordinate_passes_memory(int64_t rank);
 template <class T>
 void coordinate_passes(int64_t rank, int64_t n_columns, const T* H, bool shared, const T* target,
                        int64_t passes, T noise, T smallest, T* memory, T* B);
+
+// Numbers of memory that model_steps needs.
+template <class T>
+int64_t model_steps_memory(int64_t rank);
+
+// Replaces the columns b of B by steps s that lower s'H s / 2 + gradient's over b + s >= 0, in
+// passes as above. Row p of `sums` (rank (rank + 1) / 2 x n_columns) holds the entries (i, j) of
+// the matrices H, i <= j, row by row; gradient and B are rank x n_columns. Writes -gradient's and
+// s'H s of every column.
+template <class T>
+void model_steps(int64_t rank, int64_t n_columns, const T* sums, const T* gradient, int64_t passes,
+                 T noise, T smallest, T* memory, T* B, T* promise, T* curvature);

@@ -87,6 +87,21 @@ void define_passes(nb::module_& m) {
         },
         nb::arg("H").noconvert(), nb::arg("target").noconvert(), nb::arg("passes"),
         nb::arg("noise"), nb::arg("smallest"), nb::arg("B").noconvert());
+    m.def(
+        "model_steps",
+        [](Input<T> sums, Input<T> gradient, int64_t passes, double noise, double smallest,
+           Output<T> B, Output<T> promise, Output<T> curvature) {
+            const int64_t rank = static_cast<int64_t>(B.shape(0));
+            const int64_t n_columns = static_cast<int64_t>(B.shape(1));
+            nb::gil_scoped_release release;
+            std::vector<T> memory(model_steps_memory<T>(rank));
+            model_steps(rank, n_columns, sums.data(), gradient.data(), passes,
+                        static_cast<T>(noise), static_cast<T>(smallest), memory.data(), B.data(),
+                        promise.data(), curvature.data());
+        },
+        nb::arg("sums").noconvert(), nb::arg("gradient").noconvert(), nb::arg("passes"),
+        nb::arg("noise"), nb::arg("smallest"), nb::arg("B").noconvert(),
+        nb::arg("promise").noconvert(), nb::arg("curvature").noconvert());
 }
 
 }  // namespace
