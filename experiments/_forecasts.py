@@ -88,7 +88,7 @@ class Forecasts(Experiment):
         return [
             self._cell(s, m, i)
             for s in self.sources
-            for i in range(plan.n_splits(s.splits))
+            for i in trials(s, plan)
             for m in self._names(s)
         ]
 
@@ -154,7 +154,7 @@ class Forecasts(Experiment):
     ) -> dict[str, dict[str, Any]]:
         """Return for every row of the table its errors (series x horizons, inf where not finite) and the rest."""
         found: dict[str, dict[str, Any]] = {}
-        splits = range(plan.n_splits(source.splits))
+        splits = trials(source, plan)
         for name in self._names(source):
             records = {i: done[key(self._cell(source, name, i))] for i in splits}
             good = {i: record["result"] for i, record in records.items() if "result" in record}
@@ -185,6 +185,11 @@ class Forecasts(Experiment):
             (mse, _, stable), (mean_mse, _, _) = numbers_printed[name], numbers_printed[BASE]
             row["printed"] = f"{mse / mean_mse:.3g} [{stable:.2f}]"
         return row
+
+
+def trials(source: Source, plan: Plan) -> range:
+    """Return the numbers of the trials, of which a source has only so many."""
+    return range(min(plan.n_splits(source.splits), source.splits))
 
 
 def iterated(case: Case, horizon: int) -> Outcome:

@@ -342,8 +342,17 @@ def test_one_code_fits_with_and_without_lags_of_innovations():
 @pytest.mark.filterwarnings("ignore")  # of statsmodels, on convergence
 def test_factors_of_em_kalman_are_one_autoregression():
     X = make_varma(80, 2, 2, 0, random_state=1)
-    transition = _series.factor_autoregression(X, 2, 5).filter_results.transition[..., 0]
+    fitted = _series.factor_autoregression(X, 2, 20)
+    found = dict(zip(fitted.model.param_names, fitted.params, strict=True))
+    noises = [value for name, value in found.items() if name.startswith("sigma2")]
+    assert len(noises) == 2 and min(noises) > 1e-6  # not where statsmodels starts, at none
+    transition = fitted.filter_results.transition[..., 0]
     assert np.all(transition[:2, :4] != 0) and np.array_equal(transition[2:, :2], np.eye(2))
+
+
+def test_no_more_trials_are_asked_for_than_there_are():
+    cells = toy({"MEAN": METHODS["MEAN"]}).cells({}, Plan(splits=50))
+    assert [c["split"] for c in cells] == [0, 1, 2]
 
 
 def test_printed_differences_are_decided_on_the_same_trials():
