@@ -29,12 +29,8 @@ from regfactor.losses.transfers import as_transfer
 
 WIDTHS = (0.01, 0.1, 1.0, 5.0, 10.0)  # of Gaussian kernels, as in the papers
 KERNELS = ("linear", *WIDTHS)
-# for dear methods: on rows of length one 0.01 is the identity, 10 much the same as 5
-FEWER = (
-    "linear",
-    1.0,
-    5.0,
-)
+MU = (1e-3, 1e-2, 1e-1)  # weights of the unlabeled rows, as in the papers
+RHO = (1.0, 10.0, 50.0, 100.0, 200.0)  # sharpness of soft assignments, as in the papers
 RIDGES = (1e-8, 1e-4, 1e-2, 1e-1, 1.0)  # the papers do not give theirs
 # fewer where every kernel and mu is tried: each ridge costs a Newton descent
 READOUT_RIDGES = (1e-4, 1e-2, 1.0)
@@ -157,11 +153,11 @@ REGRESSION_GRID = COMMON_GRID + (
     "`SemiSupervisedRegressor()` of this library, not the papers'."
 )
 CLASSIFICATION_GRID = COMMON_GRID + (
-    " sup-kernel and LGC: all widths, with 5 ridges or the printed alpha. Laplacian rows: linear, "
-    "widths 1 and 5, printed degrees and neighbors. Hard rows: no kernel, linear, widths 1 and 5; "
-    "printed mu 0.001, 0.01, 0.1, here 0.1 and equal weights of all rows (what the printed "
-    "algorithms do, whatever mu). Soft rows: printed rho 1, 10, 50, 100, 200; here 10 and one "
-    "scaled to the data under equal weights, and the scaled one under mu = 0.1."
+    " sup-kernel and LGC: all widths, with 5 ridges or the printed alpha. Laplacian rows: all "
+    "kernels, printed degrees and neighbors. Hard rows: all kernels, printed mu 0.001, 0.01, 0.1 "
+    "and equal weights of all rows (what the printed algorithms do, whatever mu). Soft rows: the "
+    "same with printed rho 1, 10, 50, 100, 200, and one scaled to the data under equal weights. "
+    "*Our default* is `SemiSupervisedClassifier()` of this library, not the papers'."
 )
 MEAN = Method(CONSTANT, DummyRegressor, supervised=True)
 COMMONEST = Method(CONSTANT, DummyClassifier, supervised=True)
@@ -169,10 +165,8 @@ SUP_REGRESSION = Method("sup-kernel", ridge, {"kernel": KERNELS, "alpha": RIDGES
 SUP_CLASSIFICATION = Method(
     "sup-kernel", RidgeClassifier, {"kernel": KERNELS, "alpha": RIDGES}, supervised=True
 )
-MANIFOLD = {"kernel": FEWER, "degree": (1, 2, 5), "n_neighbors": (5, 20)}
-LAP_RLS = Method(
-    "Lap-RLS", laplacian(LaplacianRLS, task="regression"), {**MANIFOLD, "kernel": KERNELS}
-)
+MANIFOLD = {"kernel": KERNELS, "degree": (1, 2, 5), "n_neighbors": (5, 20)}
+LAP_RLS = Method("Lap-RLS", laplacian(LaplacianRLS, task="regression"), MANIFOLD)
 LAP_RLSC = Method(
     "LapRLSC", laplacian(LaplacianRLS, task="classification", average=False), MANIFOLD
 )
@@ -210,16 +204,17 @@ class Reverse:
 
 
 def reverse(name: str, transfer: str, assignment: str, cut: bool = False) -> Method:
-    """Return a method of the tables with most of the papers' grid, and equal weights next to it.
+    """Return a method of the tables with the papers' grid, and equal weights of all rows next to it.
 
     With equal weights mu as printed changes nothing (hard), or scales the sharpness (soft).
     """
-    kernels = {"kernel": (None, *FEWER)}
-    grid: list[dict[str, Sequence[Any]]] = [{**kernels, "unlabeled_weight": ("balanced", 1e-1)}]
+    kernels = {"kernel": (None, *KERNELS)}
+    weights = {"unlabeled_weight": ("balanced", *MU)}
+    grid: list[dict[str, Sequence[Any]]] = [{**kernels, **weights}]
     if assignment == "soft":
         grid = [
-            {**kernels, "unlabeled_weight": ("balanced",), "sharpness": ("spread", 10.0)},
-            {**kernels, "unlabeled_weight": (1e-1,), "sharpness": ("spread",)},
+            {**kernels, **weights, "sharpness": RHO},
+            {**kernels, "unlabeled_weight": ("balanced",), "sharpness": ("spread",)},
         ]
     return Method(name, functools.partial(Reverse, transfer, assignment, cut), grid)
 
@@ -337,7 +332,6 @@ class ForwardModel:
         return self
 
 
-MU = (1e-3, 1e-2, 1e-1)  # as printed
 REVERSE_GRID = {"kernel": (None, *KERNELS), "unlabeled_weight": MU}
 FORWARD_GRID = {"kernel": (None, *KERNELS), "alpha": RIDGES}
 TRANSFERS = (("Euc", "identity"), ("cubed", "cube"), ("exp", "exp"))

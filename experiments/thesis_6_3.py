@@ -6,6 +6,7 @@ from experiments._papers import (
     LAP_RLSC,
     LAP_SVM,
     LGC,
+    OUR_CLASSIFIER,
     REVERSE_CLASSIFICATION,
     SUP_CLASSIFICATION,
 )
@@ -20,7 +21,15 @@ EXPERIMENT = Table(
         synthetic_classification("syn-sigmoid", 0.53),
         synthetic_classification("syn-softmax", 0.66),
     ],
-    methods=[COMMONEST, SUP_CLASSIFICATION, LGC, LAP_SVM, LAP_RLSC, *REVERSE_CLASSIFICATION],
+    methods=[
+        COMMONEST,
+        SUP_CLASSIFICATION,
+        LGC,
+        LAP_SVM,
+        LAP_RLSC,
+        *REVERSE_CLASSIFICATION,
+        OUR_CLASSIFIER,
+    ],
     error=misclassified,
     notes=(
         "Printed: 20 splits; tuned on a portion of the unlabeled rows. Printed ± are mostly "
