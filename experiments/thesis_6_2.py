@@ -34,7 +34,10 @@ EXPERIMENT = Table(
         ahead("calhousing", "trans-reg", "semi cubed"),
         ahead("kin32fh", "semi exp, forward", "Lap-RLS"),
         ahead("parkinsons", "Lap-RLS", "semi Euc, forward"),
+        ahead("kin32fh", "semi cubed, forward", "Lap-RLS"),
+        ahead("parkinsons", "semi Euc, forward", "sup-kernel"),
         ahead("calhousing", "trans-reg", "semi Euc, forward"),
+        ahead("calhousing", "trans-reg", "semi cubed, forward"),
     ],
     paper={
         "kin32fh": {

@@ -11,7 +11,9 @@ from catalogue import ESTIMATORS
 from docs.generate import api, claims, docstrings, gallery
 from docs.generate.benchmarks import write_benchmarks
 from docs.generate.commands import write_commands
+from docs.generate.first_report import CORRECTIONS, corrections
 from docs.generate.links import dead_links
+from experiments._runner import find
 
 REPORT = """# toy-1: squares (Nobody 2000, table 1)
 
@@ -212,3 +214,27 @@ def test_the_table_of_what_estimators_accept_holds_their_tags():
         accepted = [tags.allow_nan, tags.sparse, takes_weights]
         expected[name] = [*("yes" if item else "no" for item in accepted), ", ".join(methods)]
     assert rows == expected
+
+
+def test_first_verdicts_stand_next_to_those_of_today():
+    line = "- puma8nm, sup-kernel is better than semi Euc, forward: tuned on labels **holds** (by 2).\n"
+    other = "- calhousing, trans-reg is better than semi Euc, forward: **not decided** (by 1).\n"
+    head = "# aistats-1: regression\n\n## What reproduces\n\n"
+    old = f"{head}{line}{other}\n2 cells, 1 s in all, one thread each. numpy 2.0.\n"
+    mixed = old.replace("numpy 2.0.", "numpy 2.0. Commit: 0123abc, not kept.")
+    new = old.replace("numpy 2.0.", "numpy 2.0. Commit: 0123abc.")
+    assert corrections({"thesis-7.1": new}) == ""
+    for text in (old, mixed):
+        table = corrections({"aistats-1": text})
+        assert "tuned on labels holds (by 11 ± 1.5) | not run again yet |" in table
+    table = corrections({"aistats-1": new})
+    assert "semi Euc, forward: tuned on labels **holds** (by 2) |" in table
+    with pytest.raises(ValueError, match="no line that begins"):
+        corrections({"aistats-1": new.replace("puma8nm", "puma")})
+
+
+def test_claims_that_are_corrected_are_those_of_the_experiments():
+    for each in CORRECTIONS:
+        experiment = find(each.experiment)
+        claims_of_table = [f"{c.dataset}, {c.text}" for c in getattr(experiment, "claims", ())]
+        assert not claims_of_table or each.claim in claims_of_table

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from docs.generate import GENERATED, ROOT
 from docs.generate.files import write
+from docs.generate.first_report import corrections
 from docs.generate.reports import contents, copy_reports, title_of
 
 RESULTS = ROOT / "experiments" / "results"
@@ -32,7 +33,9 @@ def write_claims(results: Path = RESULTS, generated: Path = GENERATED) -> None:
     reports = copy_reports(results, generated / "claims", verdicts_first)
     rows = [_row(name, text) for name, text in reports.items()]
     text = (
-        "\n".join([contents("claims", reports), HEAD, *rows, "", _failures(reports)])
+        "\n".join(
+            [contents("claims", reports), HEAD, *rows, "", corrections(reports), _failures(reports)]
+        )
         if reports
         else NOTHING
     )
