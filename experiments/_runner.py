@@ -335,7 +335,7 @@ def computed(name: str, cells: list[Cell], jobs: int, package: str = PACKAGE) ->
 
 def compute(name: str, cell: Cell, package: str = PACKAGE) -> Record:
     """Compute one cell; an exception becomes part of the record, and of the report."""
-    started = time.perf_counter()
+    started = time.process_time()  # not that of the clock: other programs may run, too
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         try:
@@ -345,7 +345,7 @@ def compute(name: str, cell: Cell, package: str = PACKAGE) -> Record:
             place = traceback.extract_tb(error.__traceback__)[-1]
             where = f"{Path(place.filename).name}:{place.lineno}"
             outcome = {"error": f"{type(error).__name__}: {error} ({where})"}
-    record = {"cell": cell, "seconds": round(time.perf_counter() - started, 3), **outcome}
+    record = {"cell": cell, "seconds": round(time.process_time() - started, 3), **outcome}
     counts = Counter(warning.category.__name__ for warning in seen)
     return {**record, "warnings": dict(counts)} if counts else record
 
@@ -446,7 +446,7 @@ def _footer(store: Store, wanted: dict[str, Record]) -> str:
     noted = "; ".join(f"{count} {name}" for name, count in sorted(total.items()))
     commits = dict.fromkeys(store.runs[i].get("commit") or "not kept" for i in used)
     sentences = [
-        f"{len(wanted)} cells, {seconds:.0f} s in all, one thread each.",
+        f"{len(wanted)} cells, {seconds:.0f} CPU seconds in all, one thread each.",
         f"{'; '.join(stacks)}.",
         f"Commit: {', '.join(commits)}.",
     ]

@@ -7,6 +7,7 @@ from docs.generate import GENERATED, ROOT
 from docs.generate.files import write
 from docs.generate.first_report import corrections
 from docs.generate.reports import contents, copy_reports, title_of
+from experiments._runner import standing
 
 RESULTS = ROOT / "experiments" / "results"
 VERDICT = re.compile(
@@ -24,14 +25,14 @@ TESTS = {
     "no difference shown": r"no difference shown \(",
     "higher": r"\*\*higher\*\* \(",
 }
-HEAD = "| experiment | recomputed | result |\n|---|---|---|"
+HEAD = "| experiment | recomputed | result | code |\n|---|---|---|---|"
 NOTHING = "No experiment has been run in this checkout yet."
 
 
 def write_claims(results: Path = RESULTS, generated: Path = GENERATED) -> None:
     """Write the digest that docs/claims.md includes, and the page of each experiment."""
     reports = copy_reports(results, generated / "claims", verdicts_first)
-    rows = [_row(name, text) for name, text in reports.items()]
+    rows = [_row(name, text, standing(name, results)) for name, text in reports.items()]
     text = (
         "\n".join(
             [contents("claims", reports), HEAD, *rows, "", corrections(reports), _failures(reports)]
@@ -60,9 +61,10 @@ def verdicts_first(text: str) -> str:
     return f"{intro.rstrip()}\n\n{heading}\n\n{verdict}\n\n{tables}"
 
 
-def _row(name: str, text: str) -> str:
+def _row(name: str, text: str, code: str) -> str:
     what = title_of(text).partition(": ")[2].replace("|", "\\|")
-    return f"| [{name}](_generated/claims/{name}.md) | {what} | {digest(verdict_of(text))} |"
+    cells = [f"[{name}](_generated/claims/{name}.md)", what, digest(verdict_of(text)), code]
+    return f"| {' | '.join(cells)} |"
 
 
 def digest(verdict: str) -> str:
