@@ -123,9 +123,10 @@ class Browser:
             "result"
         ].get("value")
 
-    def shoot(self, path):
-        """Write a picture of the whole page."""
-        picture = self.ask("Page.captureScreenshot", captureBeyondViewport=True)["data"]
+    def shoot(self, path, clip=None):
+        """Write a picture of the whole page, or of a part of it."""
+        part = {} if clip is None else {"clip": clip}
+        picture = self.ask("Page.captureScreenshot", captureBeyondViewport=True, **part)["data"]
         path.write_bytes(base64.b64decode(picture))
 
     def _said(self):

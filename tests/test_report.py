@@ -1,13 +1,29 @@
 """The report: one file that needs nothing from outside."""
 
+import base64
+import hashlib
 import re
 from html.parser import HTMLParser
 
 import numpy as np
-from console import command, table  # noqa: F401
+from console import cells, command, table  # noqa: F401
 
 from regfactor.cli.code import MAX_LINE_LENGTH, wrapped
-from regfactor.report import Code, Figure, Grid, Note, Page, Section, Text, at_most, figures, number
+from regfactor.cli.rows_to_see import spelled_limits
+from regfactor.cli.tables import read
+from regfactor.report import (
+    Code,
+    Figure,
+    Grid,
+    GridCell,
+    Note,
+    Page,
+    Section,
+    Text,
+    at_most,
+    figures,
+    number,
+)
 
 VOID = {"meta", "link", "br", "img"}
 
@@ -76,7 +92,7 @@ def page():
 def test_a_page_is_whole_and_needs_nothing():
     text = page().html()
     outline = Outline(text)
-    assert outline.open == [] and "script" not in outline.tags
+    assert outline.open == [] and outline.tags.count("script") == 1
     assert len(outline.ids) == len(set(outline.ids)) > 10
     own = {f"#{name}" for name in outline.ids} | {"data:,"}
     assert set(outline.links) <= own
@@ -106,6 +122,66 @@ def test_figures_take_their_colors_from_the_page():
         colors = set(re.findall(r"(?:fill|stroke): (#[0-9a-f]{6})", svg))
         assert not colors & set(figures.VARIABLES), colors
         assert colors <= {"#000000"}  # what matplotlib leaves unsaid
+
+
+def test_only_the_script_of_the_page_may_run():
+    text = page().html()
+    script = re.search(r"<script>(.*)</script>", text, re.DOTALL)[1]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = re.search(r'Content-Security-Policy" content="(.*?)"', text)[1]
+    assert f"script-src 'sha256-{digest}'" in policy and "default-src 'none'" in policy
+    assert "</script" not in script and "http" not in script
+
+
+def test_what_is_shown_on_demand_is_in_the_page():
+    rows = [["1", GridCell("<i>", "90%: 1 & 2", "filled", 1.5)], ["2", "plain"]]
+    text = Page(
+        "t", "l", [], [Section("s", [Grid(("row", "x"), rows, "all", looked_up=True)])]
+    ).html()
+    outline = Outline(text)
+    assert outline.open == [] and "<i>" in outline.text and "90%: 1 & 2" in outline.text
+    cell = re.search(r"<td[^>]*filled[^>]*>", text)[0]
+    assert 'tabindex="0"' in cell and 'data-key="1.5"' in cell
+    assert (
+        text.partition("<script>")[0].count('tabindex="0"') == 2
+    )  # the cell, and the frame that scrolls
+    assert 'aria-labelledby="rows-' in text and 'scope="col"' in text
+
+
+def test_rows_to_look_at_hold_their_limits(table):  # noqa: F811
+    assert command("complete", table).code == 0
+    page = table.with_name("people.complete.html").read_text(encoding="utf-8")
+    out = cells(table.with_name("people.complete.csv"))
+    given = cells(table)
+    text = Outline(page).text
+    filled = (out[given.columns] != given).any(axis=1)
+    listed = re.search(r"<table class=\"looked-up\">.*?</table>", page, re.DOTALL)[0]
+    numbers = re.findall(r"<tr><td class=\"number\">(\d+)</td>", listed)
+    flagged = out["flagged"] != ""
+    assert sorted(int(n) - 1 for n in numbers) == np.flatnonzero(filled | flagged).tolist()
+    assert int(numbers[0]) - 1 in np.flatnonzero(flagged)  # outliers come first
+    assert "840.0 expected about" in text
+    row = int(np.flatnonzero(filled & (given["height"] == ""))[0])
+    value = re.escape(out["height"][row])
+    found = re.search(rf">{value}</span> <span[^>]*>90%: ([\d.]+) to ([\d.]+)<", page)
+    assert float(found[1]) <= float(out["height"][row]) <= float(found[2])
+
+
+def test_limits_are_rounded_outward(tmp_path):
+    (tmp_path / "t.csv").write_text("x;y\n1,5;2\n2,5;3\n")
+    seen = read(tmp_path / "t.csv")
+    assert spelled_limits(seen, 154.0831, 155.3749, "x") == "154 to 155,4"
+    assert spelled_limits(seen, 84223.3, 87504.9, "x") == "84200 to 87600"
+    assert spelled_limits(seen, -0.01234, 0.0, "x") == "-0,013 to 0"
+    assert spelled_limits(seen, 3.0, 3.0, "x") == "3 to 3"
+
+
+def test_numbers_of_six_digits_are_written_without_a_point_at_their_end(tmp_path):
+    (tmp_path / "t.csv").write_text("x,flag\n125891.18,yes\n,no\n101757.20,yes\n")
+    seen = read(tmp_path / "t.csv")
+    assert seen.cell(101756.9, "x") == "101757"
+    assert seen.cell(-101756.9, "x") == "-101757"
+    assert seen.cell(10175.69, "x") == "10175.7"
 
 
 def test_the_same_page_twice_is_the_same():

@@ -1,5 +1,7 @@
 """Reports in a real browser, opened from disk: no word on the console, no request, no line too wide for a phone."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -88,6 +90,94 @@ def test_dark_pages_have_light_ink_in_figures_too(folder, browser):
             brightness(c) for c in texts.split(";") if c.startswith("rgb(") and c != "rgb(0, 0, 0)"
         }
         assert inks and all((ink > 130) is expected for ink in inks), inks
+
+
+@pytest.fixture
+def completed(folder, browser):
+    """The report of a completed table on a wide window."""
+    assert command("complete", "people.csv", "--force", cwd=folder).code == 0
+    browser.open(folder / "people.complete.html")
+    return browser
+
+
+DETAIL = "getComputedStyle(document.querySelector('.looked-up .filled .detail')).clipPath"
+FIRST = "document.querySelector('.looked-up')"
+
+
+def test_limits_are_shown_under_a_pointer_by_keyboard_and_on_paper(completed, folder):
+    assert completed.value(DETAIL) != "none"  # out of sight
+    place = "document.querySelector('.looked-up .filled')"
+    completed.value(f"{place}.scrollIntoView({{block: 'center', inline: 'center'}})")
+    box = json.loads(completed.value(f"JSON.stringify({place}.getBoundingClientRect())"))
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    completed.ask("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+    assert completed.value(DETAIL) == "none"
+    shown = "document.querySelector('.looked-up .filled .detail').getBoundingClientRect()"
+    seen = json.loads(completed.value(f"JSON.stringify({shown})"))
+    frame = json.loads(
+        completed.value(f"JSON.stringify({FIRST}.parentElement.getBoundingClientRect())")
+    )
+    assert frame["left"] <= seen["left"] and seen["right"] <= frame["right"]
+    assert frame["top"] <= seen["top"] and seen["bottom"] <= frame["bottom"]
+    completed.ask("Input.dispatchMouseEvent", type="mouseMoved", x=1, y=1)
+    assert completed.value(DETAIL) != "none"
+    # one stop of the tabulator, from which arrow keys lead to the others
+    assert completed.value("document.querySelectorAll('.looked-up td[tabindex=\"0\"]').length") == 1
+    completed.value("document.querySelector('.looked-up td[tabindex=\"0\"]').focus()")
+    before = completed.value("document.activeElement.textContent")
+    press(completed, "ArrowDown")
+    after = completed.value("document.activeElement.textContent")
+    focused = "document.activeElement.querySelector('.detail')"
+    assert after != before and completed.value(f"getComputedStyle({focused}).clipPath") == "none"
+    press(completed, "Escape")
+    assert completed.value("document.activeElement.tagName") == "BODY"
+    completed.value("document.querySelector('.tools input[type=checkbox]').click()")
+    assert completed.value(DETAIL) == "none"
+    completed.open(folder / "people.complete.html", 794, media="print")
+    assert completed.value(DETAIL) == "none"
+
+
+def press(browser, key):
+    for kind in ("keyDown", "keyUp"):
+        browser.ask("Input.dispatchKeyEvent", type=kind, key=key)
+
+
+def test_rows_are_sorted_and_searched(completed):
+    rows = f"[...{FIRST}.tBodies[0].rows]"
+    heads = completed.value(f"[...{FIRST}.tHead.rows[0].cells].map(h => h.textContent).join('|')")
+    assert heads.split("|")[:2] == ["row", "doubt"]
+    numbers = f"{rows}.filter(r => !r.hidden).map(r => r.cells[0].textContent).join()"
+    first = completed.value(numbers)
+    button = f"{FIRST}.tHead.rows[0].cells[0].querySelector('button')"
+    for way in ("ascending", "descending"):
+        completed.value(f"{button}.click()")
+        assert completed.value(f"{FIRST}.tHead.rows[0].cells[0].ariaSort") == way
+        found = [int(n) for n in completed.value(numbers).split(",")]
+        assert found == sorted(found, reverse=way == "descending")
+    assert sorted(map(int, first.split(","))) == sorted(found) and len(found) > 10
+    doubts = f"{rows}.map(r => Number(r.cells[1].dataset.key)).join()"
+    completed.value(f"{FIRST}.tHead.rows[0].cells[1].querySelector('button').click()")
+    by_doubt = [float(n) for n in completed.value(doubts).split(",")]
+    assert by_doubt == sorted(by_doubt)
+    search = "document.querySelector('.looked-up').parentElement.previousElementSibling"
+    completed.value(
+        f"(i => {{ i.value = '840.0'; i.dispatchEvent(new Event('input')); }})"
+        f"({search}.querySelector('input[type=search]'))"
+    )
+    assert completed.value(numbers) == "8"
+    assert completed.value(f"{search}.querySelector('output').textContent") == (
+        f"1 of {len(found)} rows"
+    )
+
+
+def test_a_script_in_a_cell_would_not_run(folder, browser):
+    page = (folder / "people.complete.html").read_text(encoding="utf-8")
+    assert "</main>" in page
+    bad = folder / "bad.html"
+    bad.write_text(page.replace("</main>", "<script>document.title = 'run'</script></main>"))
+    seen = browser.open(bad)
+    assert browser.value("document.title") != "run"
+    assert any("Content Security Policy" in line for line in seen.console)
 
 
 def brightness(color):

@@ -20,6 +20,7 @@ from regfactor.cli.outliers import (
     search_code,
 )
 from regfactor.cli.report_sections import Report, members_section, typed_code
+from regfactor.cli.rows_to_see import completed_rows, rows_grid
 from regfactor.cli.tables import Table, add_columns
 from regfactor.core.params import Array, frozen
 from regfactor.model_selection.hidden_cells import HiddenCells, held_out_cells
@@ -30,7 +31,7 @@ from regfactor.tables.outliers import HEAVY_TAILED_SHARE, MAX_FITTED_ROWS
 
 WHOLE = "A whole table needs no model; --save MODEL.skops fits and keeps one, for new rows."
 
-MAX_LISTED_OUTLIERS = 20
+MAX_LISTED_OUTLIERS = 200
 SHOWN_LEVEL = 0.9  # of the limits in a report, where none is given
 MAX_WHOLE = 2.0**53  # up to which floats hold all whole numbers
 
@@ -116,7 +117,7 @@ def run(job: Job, path: Path, level: float | None = None) -> None:
             (f"{hidden.n_cells:,}", "known cells hidden, to weigh models and to set limits"),
         ],
         story=[Text(_story(filled))],
-        result=_result(seen, filled),
+        result=[*completed_rows(seen, filled, limits), *_result(seen, filled)],
         trust=[*_trust(hidden), *_how_sure(limits, filled, hidden)],
         imports=["from regfactor import AutoImputer"],
         code=_code(job, seen, filled, rows, whole, level),
@@ -146,7 +147,7 @@ def _finish_whole(job: Job, seen: Understood, found: TableOutliers) -> None:
         lead=filled.lead,
         facts=[("0", "missing cells"), (f"{len(filled.flagged):,}", "gross outliers flagged")],
         story=[Text(f"{WHOLE} {looked}")],
-        result=_result(seen, filled),
+        result=[*_result(seen, filled), *_outlier_list(seen, filled)],
         trust=[],
         imports=imports,
         code=code,
@@ -208,7 +209,7 @@ class CellLimits:
             if not at.any():
                 continue
             if name in self.sets:
-                out[f"{name}_set"] = self._set_cells(name, at)
+                out[f"{name}_set"] = self._set_cells(table, name, at)
                 likely = np.where(at, self.shares[name].max(axis=1), np.nan)
                 out[f"{name}_probability"] = _cells(table, likely)
             elif self.lower[name].dtype.kind in "fi":
@@ -217,9 +218,9 @@ class CellLimits:
                     out[f"{name}_{end}"] = _cells(table, np.where(at, values, np.nan), name)
         return out
 
-    def _set_cells(self, name: str, at: Array) -> list[str]:
+    def _set_cells(self, table: Table, name: str, at: Array) -> list[str]:
         """Return the levels of each set as text, empty where a cell was observed."""
-        levels = [str(level) for level in self.categories[name]]
+        levels = [str(table.cell(level, name)) for level in self.categories[name]]
         cells = []
         for is_missing, chosen in zip(at.tolist(), self.sets[name], strict=True):
             held = [level for level, there in zip(levels, chosen, strict=True) if there]
@@ -386,18 +387,23 @@ def _result(seen: Understood, filled: Filled) -> list[Any]:
         axis = "share of the cells that were missing"
         svg = bars(list(missing.index), missing.to_numpy(), axis, percent=True)
         blocks.append(Figure(svg, "Where cells were missing."))
-    cells = filled.flagged
-    if cells:
-        lines = []
-        for i, name in cells[:MAX_LISTED_OUTLIERS]:
-            value = number(seen.data[name].iloc[i], 6)
-            expected = number(filled.expected[name].iloc[i], 4)
-            lines.append((str(i + 1), name, value, expected))
-        caption = "Gross outliers."
-        if len(cells) > MAX_LISTED_OUTLIERS:
-            caption = f"The first {MAX_LISTED_OUTLIERS} of {len(cells)} gross outliers."
-        blocks.append(Grid(("row", "column", "value", "expected"), lines, caption))
     return blocks
+
+
+def _outlier_list(seen: Understood, filled: Filled) -> list[Any]:
+    """Return the gross outliers as a table, with the values that were expected."""
+    cells = filled.flagged
+    if not cells:
+        return []
+    lines = []
+    for i, name in cells[:MAX_LISTED_OUTLIERS]:
+        value = number(seen.data[name].iloc[i], 6)
+        expected = number(filled.expected[name].iloc[i], 4)
+        lines.append((i, [name, value, expected]))
+    caption = "Gross outliers."
+    if len(cells) > MAX_LISTED_OUTLIERS:
+        caption = f"The first {MAX_LISTED_OUTLIERS} of {len(cells)} gross outliers."
+    return [rows_grid(seen, ("column", "value", "expected"), lines, caption)]
 
 
 def _code(

@@ -9,14 +9,17 @@ import numpy as np
 from regfactor.cli.errors import count
 from regfactor.cli.job import Job
 from regfactor.cli.report_sections import Report
+from regfactor.cli.rows_to_see import MAX_ROWS, filled_cell, spelled_limits
 from regfactor.cli.series_file import SeriesFile
+from regfactor.cli.times import spelled
 from regfactor.model_selection import Backtest
-from regfactor.report import Figure, Grid, Note, Page, Section, Text, number
+from regfactor.report import Figure, Grid, GridCell, Note, Page, Section, Text, number
 from regfactor.report.figures import fan
 from regfactor.series.backtest import NAIVE_WORDS, SEASONAL_NAIVE
 
 MAX_DRAWN_SERIES = 6
 MAX_LISTED_SERIES = 30
+MAX_SHOWN_SERIES = 8  # whose forecasts are in the report in numbers
 TOO_SHORT = "The series are too short to try forecasts on their past."
 
 
@@ -93,7 +96,7 @@ def forecast_report(
         lead=f"{headline(file, len(ahead))} {summary(tried, ahead.level)}",
         facts=facts,
         story=_story(file, model),
-        result=[*figures[1:], Text(_rest(file))],
+        result=[_values(file, ahead), *figures[1:], Text(_rest(file))],
         trust=_trust(tried, ahead.level),
         imports=[
             "from regfactor import AutoForecaster",
@@ -155,6 +158,27 @@ def _figures(file: SeriesFile, ahead: Any) -> list[Any]:
         svg = fan(observed, expected, name, ahead.level)
         found.append(Figure(svg, f"{name}: observed and forecast."))
     return found
+
+
+def _values(file: SeriesFile, ahead: Any) -> Grid:
+    """Return the forecasts of the first series, with their limits on demand."""
+    horizon = min(len(ahead), MAX_ROWS)
+    table = file.seen.table
+    times = spelled(ahead.times.future(len(ahead)), file.times.form)
+    names = file.names[:MAX_SHOWN_SERIES]
+    lines = []
+    for t in range(horizon):
+        cells: list[str | GridCell] = [GridCell(str(times[t]), key=float(t))]
+        for j in range(len(names)):
+            value = float(ahead.mean[t, j])
+            limits = spelled_limits(table, float(ahead.lower[t, j]), float(ahead.upper[t, j]))
+            detail = f"{ahead.level:.0%}: {limits}"
+            cells.append(filled_cell(str(table.cell(value)), detail, value))
+        lines.append(cells)
+    caption = "Forecasts; point at one, or go to it by the keyboard, for its limits."
+    if len(ahead) > horizon or len(file.names) > len(names):
+        caption += f" The first {horizon} times of {len(names)} series; the table holds all."
+    return Grid((file.times.name, *names), lines, caption, looked_up=True)
 
 
 def _rest(file: SeriesFile) -> str:

@@ -11,9 +11,10 @@ from regfactor.cli.errors import count
 from regfactor.cli.job import Job
 from regfactor.cli.labeled import LEVEL, Labeled
 from regfactor.cli.report_sections import Report, members_section
+from regfactor.cli.rows_to_see import MAX_ROWS, filled_cell, rows_grid, spelled_limits
 from regfactor.fitting.conformal import too_few_labels_message
 from regfactor.fitting.explanation import Explanation
-from regfactor.report import Figure, Grid, Note, Page, Section, Text, number
+from regfactor.report import Figure, Grid, GridCell, Note, Page, Section, Text, number
 from regfactor.report.figures import bars, histogram, scores
 
 FEW_LABELS = 30  # below which all that is reported of errors is rough
@@ -164,9 +165,57 @@ def _result(done: Labeled) -> list[Any]:
         blocks = _classes_result(done)
     else:
         blocks = _numbers_result(done)
+    if done.target.n_unlabeled:
+        blocks.append(_rows_to_see(done))
     if done.contest.comparison is not None:
         blocks.append(_scores(done))
     return blocks
+
+
+def _rows_to_see(done: Labeled) -> Grid:
+    """Return the rows that were labeled, the least sure first."""
+    predicted = done.predicted
+    new = np.flatnonzero(~done.target.labeled)
+    if predicted.probabilities is not None:
+        order = new[np.argsort(predicted.probabilities[new], kind="stable")]
+        first = "the lowest probabilities first"
+    elif predicted.limits is not None:
+        widths = predicted.limits.upper - predicted.limits.lower
+        order = new[np.argsort(-widths[new], kind="stable")]
+        first = "the widest limits first"
+    else:
+        order = new
+        first = "in their order"
+    order = order[:MAX_ROWS]
+    lines = [(int(i), _cells_of_row(done, int(i))) for i in order]
+    head = [done.target.name]
+    if predicted.probabilities is not None:
+        head.append("probability")
+    shown = f"{len(order):,} of {len(new):,} rows that were labeled"
+    if len(order) == len(new):
+        shown = f"The {count(len(new), 'row')} labeled"
+    return rows_grid(done.seen, head, lines, f"{shown}, {first}.")
+
+
+def _cells_of_row(done: Labeled, i: int) -> list[str | GridCell]:
+    """Return the label of a row with the classes or the limits that it may have."""
+    predicted = done.predicted
+    table = done.seen.table
+    if predicted.probabilities is not None:
+        detail = ""
+        if predicted.sets is not None:
+            detail = f"{LEVEL:.0%}: {' or '.join(predicted.sets[i])}"
+        probability = float(predicted.probabilities[i])
+        shown = GridCell(f"{probability:.0%}", key=probability)
+        return [filled_cell(str(predicted.values[i]), detail), shown]
+    name = done.target.name
+    value = float(predicted.values[i])
+    detail = ""
+    if predicted.limits is not None:
+        lower = float(predicted.limits.lower[i])
+        upper = float(predicted.limits.upper[i])
+        detail = f"{LEVEL:.0%}: {spelled_limits(table, lower, upper, name)}"
+    return [filled_cell(str(table.cell(value, name)), detail, value)]
 
 
 def _classes_result(done: Labeled) -> list[Any]:

@@ -196,7 +196,9 @@ class NumberStyle:
             if "e" not in text:
                 whole, _, digits = text.partition(".")
                 sign = "-" if whole.startswith("-") else ""
-                text = f"{sign}{abs(int(whole)):,}.{digits}"
+                text = f"{sign}{abs(int(whole)):,}"
+                if digits:
+                    text += f".{digits}"
         text = text.replace(",", "\0").replace(".", self.decimal).replace("\0", self.thousands)
         gap = " " if self.space else ""
         if not self.unit:

@@ -8,6 +8,7 @@ import numpy as np
 
 from regfactor.cli.columns import NUMBER, Understood
 from regfactor.cli.errors import count, listed
+from regfactor.cli.rows_to_see import rows_grid
 from regfactor.core.params import Array, frozen
 from regfactor.report import Grid, Section, Text, number
 
@@ -15,7 +16,7 @@ LITTLE = 0.05  # share of the variance of a column that is little
 NEARLY_EQUAL = 1.1  # ratio of the strengths of patterns up to which they may mix
 SMALL_CLUSTER = 3  # rows up to which a cluster may be a few outliers
 UNSURE = 0.2  # lead of a cluster over the next, from 0 to 1, up to which a row may be in either
-MOST_ROWS = 10  # that are listed
+MOST_ROWS = 100  # that are listed
 
 
 @frozen
@@ -72,12 +73,12 @@ def of_clusters(seen: Understood, labels: Array, sureness: Array, what: str) -> 
         sentences.append(f"{len(unsure):,} {rows} about as near to another cluster.")
     unsure = unsure[np.argsort(sureness[unsure], kind="stable")]
     lines = [
-        (str(i + 1), str(labels[i] + 1), number(float(sureness[i]), 2)) for i in unsure[:MOST_ROWS]
+        (int(i), [str(labels[i] + 1), number(float(sureness[i]), 2)]) for i in unsure[:MOST_ROWS]
     ]
     rows_to_see = None
     if lines:
         caption = f"The rows that are least sure of their cluster ({what})."
-        rows_to_see = Grid(("row", "cluster", "sureness"), lines, caption)
+        rows_to_see = rows_grid(seen, ("cluster", "sureness"), lines, caption)
     record = {
         "small_clusters": names[sizes <= SMALL_CLUSTER] + 1,
         "weak_columns": weak,
@@ -119,11 +120,11 @@ def of_patterns(seen: Understood, model: Any, codes: Array) -> WeakSpots:
             f"{len(sparse):,} {rows} no more cells than codes, and lie nearer to the center than "
             "they belong."
         )
-    lines = [(str(i + 1), str(observed[i])) for i in sparse[:MOST_ROWS]]
+    few = [(int(i), [str(observed[i])]) for i in sparse[:MOST_ROWS]]
     rows_to_see = None
-    if lines:
+    if few:
         caption = "Rows with few cells, whose codes are the least certain."
-        rows_to_see = Grid(("row", "cells observed"), lines, caption)
+        rows_to_see = rows_grid(seen, ("cells observed",), few, caption)
     record = {"weak_columns": weak, "mixing_patterns": mixing, "sparse_rows": sparse + 1}
     return WeakSpots(sentences, rows_to_see, record)
 
