@@ -157,7 +157,13 @@ def mice_forest(hidden: Hidden, seed: int) -> Result:
         if seen[name].dtype == "boolean":
             seen[name] = seen[name].astype(object).astype("category")
     seen.columns = [f"c{j}" for j in range(seen.shape[1])]
-    kernel = miceforest.ImputationKernel(seen, num_datasets=N_DRAWS, random_state=seed)
+    # labels by their probabilities: matching by log odds ends in an error where one is 0 or 1
+    labels = {
+        f"c{j}": "fast" for j, name in enumerate(hidden.truth) if name not in hidden.numbers()
+    }
+    kernel = miceforest.ImputationKernel(
+        seen, num_datasets=N_DRAWS, mean_match_strategy=labels, random_state=seed
+    )
     kernel.mice(N_ROUNDS, num_threads=1, verbosity=-1)
     places = {name: f"c{hidden.truth.columns.get_loc(name)}" for name in hidden.numbers()}
     draws = {name: [] for name in places}
