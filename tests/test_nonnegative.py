@@ -507,7 +507,7 @@ def test_kl_steps_in_stretches_are_those_of_the_whole_table(turned, share, n):
     X, rng = counts(n=n)
     X[3] = 0
     if share:
-        X = with_holes(X, rng, share)
+        X = with_missing(X, rng, share)
     data = Data.of(X, KL())
     D = rng.exponential(size=(15 if turned else n, 4))
     D[5] = 0
@@ -522,7 +522,7 @@ def test_kl_steps_in_stretches_are_those_of_the_whole_table(turned, share, n):
 def test_the_loss_of_a_kl_side_is_the_loss(share, weighted):
     X, rng = counts()
     if share:
-        X = with_holes(X, rng, share)
+        X = with_missing(X, rng, share)
     weights = rng.exponential(size=X.shape) if weighted else None
     data = Data.of(X, KL(), weights)
     F = Factors(rng.exponential(size=(len(X), 3)), rng.exponential(size=(3, 15)))
