@@ -10,9 +10,11 @@ from statsmodels.tsa.api import VAR
 from experiments import (
     _alternation,
     _forecasts,
+    _gauge,
     _series,
     arma_macro,
     arma_short,
+    rarma_gauge,
     thesis_7_1,
     thesis_7_2,
 )
@@ -408,3 +410,26 @@ def test_heat_maps_count_where_the_moving_average_helps(tmp_path):
     assert "lower error in" in f7_4.EXPERIMENT.report(summary)
     (figure,) = f7_4.EXPERIMENT.draw(summary, tmp_path)
     assert figure.stat().st_size > 10_000
+
+
+def test_the_gauge_of_theorem_10_is_no_other_model_of_one_series_but_of_two():
+    X = make_varma(60, 1, 1, 1, random_state=0)
+    one = rarma_gauge.compared(Case(X[:50], X[50:]), 0.1, 1, True)
+    assert abs(one["objective"]) < 1e-5 and one["forecast"] < 1e-3
+    two = rarma_gauge.compared(rarma_gauge.lead_lag(0), 0.1, 0, False)
+    assert two["objective"] > 1e-3 and abs(two["eta"] - 0.5) > 0.01
+    rows = [
+        {"dataset": name, "cells": {k: [v] * 3 for k, v in found.items()}}
+        for name, found in (("one", one), ("two", two))
+    ]
+    said = rarma_gauge.judged(rows)
+    assert "one: the same model" in said[0] and "two: another model" in said[1]
+
+
+def test_weighted_lags_have_an_adjoint_and_an_even_norm():
+    rng = np.random.default_rng(0)
+    lags = _gauge.WeightedLags(1, 0.3)
+    Z = rng.normal(size=(11, 4))
+    G = rng.normal(size=(10, 2))
+    assert np.vdot(lags(Z), G) == pytest.approx(np.vdot(Z, lags.adjoint(G)))
+    np.testing.assert_allclose(lags(lags.adjoint(G)), lags.norm2 * G)
