@@ -109,3 +109,218 @@ def test_rows_out_of_the_order_of_their_times_are_refused():
     for model in (regfactor.AutoForecaster(), regfactor.RegularizedARMA()):
         with pytest.raises(ValueError, match=r"not in the order of their times.*X.sort_index\(\)"):
             model.fit(shuffled)
+
+
+N_ROWS = 40
+
+
+def an_incomplete_table():
+    random = np.random.default_rng(3)
+    X = random.normal(size=(N_ROWS, 2)) @ random.normal(size=(2, 4))
+    X = np.round(X + 0.2 * random.normal(size=X.shape), 2)
+    missing = random.random(X.shape) < 0.1
+    missing[:, 0] = False
+    return np.where(missing, np.nan, X)
+
+
+def kinds_of_tables(X):
+    """One table as people hold it; X may have NaN, which is null, None or masked in others."""
+    pandas = pytest.importorskip("pandas")
+    polars = pytest.importorskip("polars")
+    names = list("abcdef")[: X.shape[1]]
+    missing = np.isnan(X)
+    frozen = X.copy()
+    frozen.flags.writeable = False
+    wide = np.full((2 * len(X), 2 * X.shape[1]), 7e7)
+    wide[::2, ::2] = X
+    frame = pandas.DataFrame(X, columns=names)
+    return {
+        "lists": X.tolist(),
+        "tuples": tuple(map(tuple, X.tolist())),
+        "Fortran order": np.asfortranarray(X),
+        "read-only": frozen,
+        "strided": wide[::2, ::2],
+        "reversed twice": X[::-1].copy()[::-1],
+        "long double": X.astype(np.longdouble),
+        "big endian": X.astype(">f8"),
+        "objects": X.astype(object),
+        "objects with None": np.where(missing, None, X.astype(object)),
+        "masked": np.ma.MaskedArray(np.where(missing, 9999.0, X), mask=missing),
+        "masked nowhere": np.ma.MaskedArray(X),
+        "pandas": frame,
+        "columns by number": pandas.DataFrame(X),
+        "repeated index": frame.set_axis([0] * len(X)),
+        "nullable": frame.astype("Float64"),
+        "pyarrow": frame.astype("double[pyarrow]"),
+        "pandas objects": frame.astype(object),
+        "sparse frame": frame.astype(pandas.SparseDtype(float, np.nan)),
+        "polars": polars.DataFrame(X, schema=names, nan_to_null=True),
+        "polars NaN": polars.DataFrame(X, schema=names),
+    }
+
+
+def values_of(result):
+    """Return what an estimator gave as one array of floats."""
+    parts = result if isinstance(result, tuple | list) else [result]
+    parts = [part.to_numpy() if hasattr(part, "to_numpy") else np.asarray(part) for part in parts]
+    return np.hstack([part.astype(float).reshape(len(part), -1) for part in parts])
+
+
+LABELS = np.where(np.random.default_rng(4).random(N_ROWS) < 0.5, -1, np.arange(N_ROWS) % 2)
+TARGETS = np.where(LABELS < 0, np.nan, np.linspace(0, 1, N_ROWS))
+
+
+def subspace(X):
+    return regfactor.ConvexSubspace(alpha=2.0).fit(X).complete(X)
+
+
+def views(X):
+    return TwoViewSubspace(n_first=2).fit(X).denoise(X)
+
+
+def many_views(X):
+    model = regfactor.MultiViewSubspace(alpha=1.0).fit([X, X])
+    return model.denoise([X, X])
+
+
+def regressor(X):
+    model = regfactor.SemiSupervisedRegressor(random_state=0).fit(X, TARGETS)
+    return model.predict(X)
+
+
+def classifier(X):
+    model = regfactor.SemiSupervisedClassifier(random_state=0).fit(X, LABELS)
+    return model.predict_proba(X)
+
+
+def mixture(X):
+    return regfactor.AutoMixture(2, random_state=0).fit(X).predict_proba(X)
+
+
+def imputer(X):
+    return AutoImputer(random_state=0).fit(X).transform(X)
+
+
+def forecaster(X):
+    return values_of(regfactor.AutoForecaster().fit(X).forecast(3))
+
+
+QUICK_KINDS = ("masked", "objects with None", "nullable", "pyarrow", "sparse frame", "polars")
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [subspace, views, many_views, regressor, classifier, mixture, imputer, forecaster],
+    ids=lambda fit: fit.__name__,
+)
+def test_one_table_in_every_kind_gives_one_result(fit):
+    X = an_incomplete_table()
+    if fit in (regressor, classifier, forecaster):
+        X = np.where(np.isnan(X), 0.5, X)
+    kinds = kinds_of_tables(X)
+    if fit in (imputer, mixture, many_views, classifier, forecaster):
+        kinds = {name: kinds[name] for name in QUICK_KINDS}
+    if fit is forecaster:  # times are not repeated
+        kinds.pop("repeated index", None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        expected = values_of(fit(X))
+        assert np.isfinite(expected).all()
+        for name, table in kinds.items():
+            found = values_of(fit(table))
+            assert found == pytest.approx(expected, abs=1e-7), name
+
+
+def containers(X):
+    """What holds a table and is none, with the words of its refusal."""
+    pandas = pytest.importorskip("pandas")
+    polars = pytest.importorskip("polars")
+    arrow = pytest.importorskip("pyarrow")
+    names = list("abcd")
+    frame = pandas.DataFrame(X, columns=names)
+    return {
+        "lazy": (polars.LazyFrame(X, schema=names), r"collect it: X.collect\(\)"),
+        "arrow": (arrow.Table.from_pandas(frame), r"X.to_pandas\(\)"),
+        "repeated names": (frame.set_axis(["a", "a", "b", "c"], axis=1), "several columns.*'a'"),
+        "path": ("t.csv", r"regfactor.read_table\('t.csv'\)"),
+        "dict": ({name: X[:, j].tolist() for j, name in enumerate(names)}, "pandas.DataFrame"),
+        "huge": ([[10**400] * 4, *X.tolist()], "float64 cannot hold|too large"),
+        "complex": (X + 1j, "Complex data not supported"),
+        "infinity": (np.where(X == X[0, 0], np.inf, X), "infinity"),
+        "words": (np.full(X.shape, "red"), "no number|strings|categories"),
+        "three dimensions": (X[:, :, None], "dim 3|3 dimensions"),
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "lazy",
+        "arrow",
+        "repeated names",
+        "path",
+        "dict",
+        "huge",
+        "complex",
+        "infinity",
+        "words",
+        "three dimensions",
+    ],
+)
+@pytest.mark.parametrize(
+    "fit", [subspace, views, regressor, mixture, imputer], ids=lambda fit: fit.__name__
+)
+def test_what_is_no_table_is_refused_with_what_to_give(fit, name):
+    X = np.nan_to_num(an_incomplete_table())
+    if fit in (regressor, classifier):
+        X = X[: len(TARGETS)]
+    table, remedy = containers(X)[name]
+    if name == "words" and fit in (mixture, imputer):
+        pytest.skip("categories are taken as they are")
+    with pytest.raises((ValueError, TypeError), match=remedy):
+        fit(table)
+
+
+def test_masked_labels_and_targets_are_missing_ones():
+    X = np.nan_to_num(an_incomplete_table())
+    known = LABELS >= 0
+    masked = np.ma.MaskedArray(np.where(known, LABELS, 1), mask=~known)
+    words = np.ma.MaskedArray(np.where(LABELS == 1, "b", "a"), mask=~known)
+    for cls in (regfactor.SemiSupervisedClassifier, regfactor.ReverseClassifier):
+        expected = cls(random_state=0).fit(X, LABELS).predict_proba(X)
+        for y in (masked, words):
+            assert cls(random_state=0).fit(X, y).predict_proba(X) == pytest.approx(expected)
+    numbers = np.ma.MaskedArray(np.where(known, TARGETS, 99.0), mask=~known)
+    whole = np.ma.MaskedArray(np.where(known, np.arange(N_ROWS), 99), mask=~known)
+    wanted = np.where(known, np.arange(N_ROWS), np.nan)
+    for cls in (regfactor.SemiSupervisedRegressor, regfactor.ReverseRegressor):
+        for y, same in ((numbers, TARGETS), (whole, wanted)):
+            found = cls(random_state=0).fit(X, y).predict(X)
+            assert found == pytest.approx(cls(random_state=0).fit(X, same).predict(X))
+    low_rank = regfactor.ReducedRankRegression(rank=None, alpha=1.0)
+    found = low_rank.fit(X, numbers[:, None]).predict(X)
+    assert found == pytest.approx(low_rank.fit(X, TARGETS[:, None]).predict(X))
+
+
+@pytest.mark.parametrize("form", ["csc", "coo", "lil", "dok", "bsr", "dia"])
+@pytest.mark.parametrize("kind", ["array", "matrix"])
+def test_sparse_tables_of_every_format_give_one_result(form, kind):
+    X = np.nan_to_num(an_incomplete_table())
+    X[:, 1:][np.random.default_rng(5).random((N_ROWS, 3)) < 0.4] = 0.0
+    rows = scipy.sparse.csr_array(X)
+    other = getattr(scipy.sparse, f"{form}_{kind}")(X)
+    for fit in (subspace, views):
+        assert values_of(fit(other)) == pytest.approx(values_of(fit(rows)))
+    assert regressor(other) == pytest.approx(regressor(rows))
+
+
+def test_entries_that_a_sparse_table_holds_twice_are_summed():
+    X = np.nan_to_num(an_incomplete_table())
+    rows, columns = np.nonzero(X)
+    values = X[rows, columns]
+    twice = scipy.sparse.coo_array(
+        (np.r_[values / 4, 3 * values / 4], (np.r_[rows, rows], np.r_[columns, columns])), X.shape
+    )
+    assert values_of(subspace(twice)) == pytest.approx(
+        values_of(subspace(scipy.sparse.csr_array(X)))
+    )

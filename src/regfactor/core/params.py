@@ -81,10 +81,12 @@ def is_option(value: object, word: str) -> bool:
 
 
 def as_floats(values: Any, what: str) -> Array:
-    """Return numbers in float64; raise for words, naming the argument."""
+    """Return numbers in float64, NaN where masked; raise for words, naming the argument."""
     try:
+        if isinstance(values, np.ma.MaskedArray):
+            return np.asarray(np.ma.filled(values.astype(np.float64), np.nan))
         return np.array(values, np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{what} must hold numbers: {error}.") from error
 
 

@@ -23,6 +23,7 @@ from regfactor.core.loop import Clock, Limits, Record, Solution, relative
 from regfactor.core.params import warn
 from regfactor.engine.threads import threads
 from regfactor.fitting.certificate import Certificate, no_certificate
+from regfactor.fitting.containers import refuse_containers
 from regfactor.fitting.parameters import check_parameters
 from regfactor.problems.base import Problem
 from regfactor.solvers.base import solve_within
@@ -92,6 +93,7 @@ class Estimator(BaseEstimator, abc.ABC):
                 progress=print_progress if self.verbose else None,
             )
             run = Run(limits, Clock(self.time_limit), check_random_state(self.random_state))
+            refuse_containers(data)
             try:
                 inputs = self._read(*data, **more)
             except (TypeError, ValueError):

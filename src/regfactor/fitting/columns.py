@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from regfactor.core.params import Array, frozen, is_number, warn
+from regfactor.fitting.containers import refuse_no_table
 from regfactor.losses import Loss
 from regfactor.losses.margin import Margin
 
@@ -70,6 +71,7 @@ def as_table(X: Any) -> ColumnTable:
     """Return a pandas or polars frame, or anything that numpy takes, as a table."""
     if not hasattr(X, "columns"):
         return ArrayTable(X)
+    refuse_no_table(X)
     if hasattr(X, "iloc"):
         return PandasTable(X)
     return PolarsTable(X)
@@ -89,6 +91,7 @@ class ArrayTable(ColumnTable):
     """An array; columns of objects are looked at one by one."""
 
     def __init__(self, X: Any) -> None:
+        refuse_no_table(X)
         array = np.asarray(unmasked(X))
         if array.dtype.kind in "US" and not hasattr(X, "dtype"):
             # numpy turned numbers next to strings into strings

@@ -20,6 +20,7 @@ from sklearn.utils.validation import (
 from regfactor.core.linalg import column_range, is_sparse, summed
 from regfactor.core.params import Array, as_floats, frozen, is_option, warn
 from regfactor.fitting.columns import ArrayTable, as_table, unmasked
+from regfactor.fitting.containers import densified, refuse_no_table
 from regfactor.fitting.labels import require_same_rows
 from regfactor.fitting.schema import AUTO, LABELS, Schema, places
 from regfactor.fitting.units import ROUNDING_SPREAD, bounds_influence, entry_deviations
@@ -325,7 +326,7 @@ def entry_weights(X: Any, entry_weight: Any, schema: Schema | None) -> Any:
         stored = _stored_weights(X, entry_weight)
         check_weights(stored.data, np.ones(X.nnz, bool), "entry_weight")
         return stored
-    weights = np.asarray(entry_weight, X.dtype)
+    weights = np.asarray(unmasked(entry_weight), X.dtype)
     if schema is not None and weights.ndim == 2 and weights.shape[1] == len(schema.codecs):
         weights = schema.spread(weights)
     if weights.shape != X.shape:
@@ -390,9 +391,10 @@ def validated(
     are missing.
     """
     named = dict(zip("Xy", tables, strict=False))
-    for name, table in named.items():
-        if isinstance(table, np.ma.MaskedArray):
-            named[name] = unmasked(table)
+    for name, given in named.items():
+        refuse_no_table(given, name)
+        table = densified(unmasked(given))
+        named[name] = table
         kinds = [getattr(table, "dtype", "")]
         if _is_frame(table):
             _refuse_empty(table, name)
@@ -402,6 +404,11 @@ def validated(
             refuse_words(table, name)
     try:
         found = validate_data(estimator, *named.values(), dtype=dtype, **options)
+    except OverflowError as error:
+        raise ValueError(
+            f"{' or '.join(named)} holds a whole number that float64 cannot hold ({error}); scale "
+            "its column, or take logarithms."
+        ) from None
     except (TypeError, ValueError) as error:
         missing = re.match(r"Input (\w+) contains NaN", str(error))
         if missing is not None:

@@ -11,7 +11,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import _num_samples
 
 from regfactor.core.params import Array, is_number, warn
-from regfactor.fitting.columns import is_missing
+from regfactor.fitting.columns import is_missing, unmasked
 
 REMEDY = (
     "Name the marker: unlabeled=-1, or unlabeled=float('nan') when -1 is a class "
@@ -122,7 +122,7 @@ def distinct_classes(classes: Iterable[Any]) -> Array:
 
 def soft_labels(y: Any) -> Array:
     """Return the shares of classes in each row's label, zeros in rows without a label."""
-    shares = np.array(y, dtype=np.float64)
+    shares = np.array(unmasked(y), dtype=np.float64)
     shares[np.isnan(shares).all(axis=1)] = 0.0
     sums = shares.sum(axis=1)
     legal = (shares >= 0).all(axis=1) & ((sums == 0) | (np.abs(sums - 1) <= SUM_TOL))
@@ -156,7 +156,7 @@ def as_targets(y: Any) -> Array:
         )
     try:
         targets = y.astype(np.float32 if y.dtype == np.float32 else np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(
             f"y must hold numbers, with NaN where a target is missing: {error}",
         ) from error
@@ -171,6 +171,7 @@ def as_labels(y: Any) -> Array:
         raise ValueError(
             "y is missing: this needs labels or targets, with unlabeled rows marked in y.",
         )
+    y = _unmasked_labels(y)
     array = np.asarray(y)
     if array.dtype.kind in "US" and isinstance(y, list | tuple):
         # numpy would spell a NaN among strings as "nan"
@@ -189,6 +190,20 @@ def as_labels(y: Any) -> Array:
     return array
 
 
+def _unmasked_labels(y: Any) -> Any:
+    """Return labels or targets with NaN among floats, None among others, where they are masked."""
+    if not isinstance(y, np.ma.MaskedArray):
+        return y
+    masked = np.ma.getmaskarray(y)
+    if not masked.any():
+        return y.data
+    if y.dtype.kind == "f":
+        return np.ma.filled(y, np.nan)
+    labels = y.data.astype(object)
+    labels[masked] = None
+    return labels
+
+
 def labels_of_rows(y: Any, X: Any, estimator: Any) -> Array:
     """Return one label, or marker, for each row of X."""
     if y is None:
@@ -196,7 +211,7 @@ def labels_of_rows(y: Any, X: Any, estimator: Any) -> Array:
             f"{type(estimator).__name__} requires y to be passed, but the target y is None.",
         )
     if np.asarray(y).ndim == 2:
-        y = column_or_1d(y, warn=True)
+        y = column_or_1d(_unmasked_labels(y), warn=True)
     y = as_labels(y)
     if _num_samples(X) != _num_samples(y):
         require_same_rows(X, y)

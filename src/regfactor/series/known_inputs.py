@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from regfactor.core.params import Array, frozen
+from regfactor.fitting.columns import unmasked
 from regfactor.fitting.inputs import refuse_words
 from regfactor.series.calendar_features import Calendar
 from regfactor.series.regular_times import is_dates
@@ -78,7 +79,7 @@ class KnownInputs:
         if not self.names:
             raise ValueError("The model was fitted without inputs; leave exog out.")
         rows = SeriesRows.of(exog, check=False)
-        table = self._ordered(rows)
+        table = unmasked(self._ordered(rows))
         refuse_words(table, remedy="Make numbers of it, as by pd.get_dummies.")
         if np.ndim(table) == 1:
             table = np.reshape(np.asarray(table, dtype=float), (-1, 1))

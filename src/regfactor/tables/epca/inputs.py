@@ -8,6 +8,7 @@ import numpy as np
 
 from regfactor.core.linalg import is_sparse
 from regfactor.core.params import Array, frozen
+from regfactor.fitting.columns import unmasked
 from regfactor.kernels import Kernel, Precomputed
 from regfactor.losses import Gamma, Loss
 from regfactor.problems import Data
@@ -24,7 +25,7 @@ def as_offset(offset: Any, table: Any, loss: Loss, levels: bool = False) -> Arra
             "offset is a log exposure, and the canonical link of family='gamma' is no log: leave "
             "it out."
         )
-    values = np.asarray(offset, table.dtype)
+    values = np.asarray(unmasked(offset), table.dtype)
     if values.ndim == 1:
         values = values[:, None]
     n, d = table.shape
