@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -116,12 +115,13 @@ def warn_of_influential_errors(X: Array, columns: Array, names: list[Any] | None
     """
     columns = np.flatnonzero(columns)
     step = max(len(X) // SAMPLED_ROWS, 1)
-    some = X[::step, columns]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # columns without an observed entry
-        low, high = np.nanpercentile(some, (25, 75), axis=0)
-        largest = np.fmax.reduce(X[:, columns], axis=0)
-        smallest = np.fmin.reduce(X[:, columns], axis=0)
+    ordered = np.sort(X[::step, columns], axis=0)  # NaN come last
+    last = np.maximum((~np.isnan(ordered)).sum(axis=0) - 1, 0)
+    places = np.arange(len(columns))
+    low = ordered[last // 4, places]
+    high = ordered[last - last // 4, places]
+    largest = np.fmax.reduce(X[:, columns], axis=0)
+    smallest = np.fmin.reduce(X[:, columns], axis=0)
     spread = high - low
     # half of the reach, since quartiles of a sample are rough; no spread leaves it open
     doubtful = (largest - high > FAR / 2 * spread) | (low - smallest > FAR / 2 * spread)
