@@ -163,6 +163,61 @@ def test_gram_matrices_agree_with_numpy(drawn):
 
 
 @compiled
+@settings(max_examples=80)
+@given(tables(), st.booleans())
+def test_sums_of_columns_agree_with_numpy(drawn, with_gram):
+    table, codes, _, numbers = drawn
+    entries = kernels.Residuals(numbers - 1, 2 - numbers, numbers[::-1])
+    weights = np.exp(codes[:, :1].sum(axis=1))
+    found = kernels.sums_of_columns(table, entries, codes, weights, with_gram)
+    expected = kernels.sums_of_columns_numpy(table, entries, codes, weights, with_gram)
+    tolerance = TOLERANCE[codes.dtype.type]
+    for name in ("squares", "product", "size", "offsets", "equations", "right"):
+        own = getattr(found, name)
+        other = getattr(expected, name)
+        np.testing.assert_allclose(own, other, rtol=tolerance, atol=tolerance, err_msg=name)
+    if not with_gram:
+        assert found.gram is None
+        assert expected.gram is None
+        return
+    own = np.triu(found.gram)
+    np.testing.assert_allclose(own, np.triu(expected.gram), rtol=tolerance, atol=tolerance)
+
+
+def test_sums_of_columns_are_those_of_the_dense_table():
+    rng = np.random.default_rng(0)
+    seen = rng.random((7, 5)) < 0.6
+    table = SparseRows.of(
+        np.concatenate([[0], seen.sum(axis=1).cumsum()]), np.nonzero(seen)[1], (7, 5)
+    )
+    g, r, x = (np.where(seen, rng.normal(size=(7, 5)), 0) for _ in range(3))
+    D = rng.normal(size=(7, 3))
+    w = rng.exponential(size=7)
+    entries = kernels.Residuals(g[seen], r[seen], x[seen])
+    found = kernels.sums_of_columns(table, entries, D, w, True)
+    assert found.squares == pytest.approx((w[:, None] * g * g).sum())
+    assert found.product == pytest.approx((w[:, None] * g * r).sum())
+    assert found.size == pytest.approx((w[:, None] * r * r).sum())
+    np.testing.assert_allclose(found.offsets, w @ g)
+    np.testing.assert_allclose(np.triu(found.gram), np.triu(g.T @ (w[:, None] * g)))
+    np.testing.assert_allclose(found.right, (w[:, None] * x).T @ D)
+    for j in range(5):
+        square = D.T @ ((w * seen[:, j])[:, None] * D)
+        np.testing.assert_allclose(found.equations[j], square[np.triu_indices(3)])
+
+
+def test_sums_of_columns_refuse_numbers_that_do_not_fit():
+    table = SparseRows.of(np.array([0, 2]), np.array([0, 1]), (1, 2))
+    numbers = np.ones(2)
+    entries = kernels.Residuals(numbers, numbers, numbers)
+    with pytest.raises(ValueError, match="2 entries need as many numbers"):
+        short = kernels.Residuals(numbers, numbers[:1], numbers)
+        kernels.sums_of_columns(table, short, np.ones((1, 2)), np.ones(1), False)
+    with pytest.raises(ValueError, match="1 rows needs as many"):
+        kernels.sums_of_columns(table, entries, np.ones((2, 2)), np.ones(1), False)
+
+
+@compiled
 def test_the_equations_of_rows_and_columns_are_those_of_the_dense_table():
     rng = np.random.default_rng(0)
     X = scipy.sparse.random_array((30, 20), density=0.2, rng=rng, format="csr")

@@ -231,6 +231,40 @@ void check_model_steps() {
     }
 }
 
+template <class Offset>
+void check_sums_of_columns() {
+    const Table<Offset> table;
+    const int64_t width = whole(1, 12);
+    const int64_t n_pairs = width * (width + 1) / 2;
+    const int64_t n = table.n_columns;
+    const auto D = normal<double>(table.n_rows * width);
+    const auto g = normal<double>(table.column.size());
+    const auto r = normal<double>(table.column.size());
+    auto weight = normal<double>(table.n_rows);
+    for (double& w : weight) w = std::abs(w);
+    std::vector<double> totals(3), offsets(n), gram(n * n), equations(n * n_pairs), right(n * width);
+    std::vector<double> memory(n_pairs);
+    const bool with_gram = whole(0, 1);
+    const ColumnSums sums{totals.data(), offsets.data(), with_gram ? gram.data() : nullptr,
+                          equations.data(), right.data()};
+    sums_of_columns(table.rows(0, table.n_rows), g.data(), r.data(), r.data(), D.data(), width,
+                    weight.data(), n, memory.data(), sums);
+    double squares = 0;
+    double equation = 0;
+    double product = 0;
+    for (int64_t row = 0; row < table.n_rows; ++row) {
+        for (Offset e = table.start[row]; e < table.start[row + 1]; ++e) {
+            squares += weight[row] * g[e] * g[e];
+            if (table.column[e] != 0) continue;
+            equation += weight[row] * D[row * width] * D[row * width + width - 1];
+            product += weight[row] * r[e] * D[row * width + width - 1];
+        }
+    }
+    expect_near("squares", totals[0], squares, 1e-9);
+    expect_near("equations", equations[width - 1], equation, 1e-9);
+    expect_near("right", right[width - 1], product, 1e-9);
+}
+
 template <class T, class Offset>
 void check() {
     check_entries<T, Offset>();
@@ -247,6 +281,8 @@ int main() {
         check<double, int64_t>();
         check_gram<int32_t>();
         check_gram<int64_t>();
+        check_sums_of_columns<int32_t>();
+        check_sums_of_columns<int64_t>();
         check_coordinate_passes<float>();
         check_coordinate_passes<double>();
         check_model_steps<float>();

@@ -249,6 +249,137 @@ def gram_of_rows_numpy(table: SparseRows, values: Array) -> Array:
     return gram(matrix)
 
 
+@frozen
+class ColumnSums:
+    """What a pass over the entries of a table adds up, all of it weighted.
+
+    Attributes
+    ----------
+    squares, product, size : float
+        Sums of g^2, g r and r^2.
+    offsets : ndarray of shape (n_columns,)
+        Sums of g.
+    gram : ndarray of shape (n_columns, n_columns) or None
+        Gram matrix of g; its upper triangle counts.
+    equations : ndarray of shape (n_columns, width (width + 1) / 2)
+        Gram matrices of D over the rows of the entries of each column, upper triangles.
+    right : ndarray of shape (n_columns, width)
+        Sums of x times the row of D.
+    """
+
+    squares: float
+    product: float
+    size: float
+    offsets: Array
+    gram: Array | None
+    equations: Array
+    right: Array
+
+
+@frozen
+class Residuals:
+    """Numbers of the entries of a table: residuals g, r, and x which is r without outliers."""
+
+    g: Array
+    r: Array
+    x: Array
+
+
+def sums_of_columns(
+    table: SparseRows,
+    entries: Residuals,
+    D: Array,
+    weights: Array,
+    with_gram: bool,
+) -> ColumnSums:
+    """Return sums over the entries of a table, in float64.
+
+    Parameters
+    ----------
+    table : SparseRows
+    entries : Residuals
+        Of shape (n_entries,) each.
+    D : ndarray of shape (n_rows, width)
+    weights : ndarray of shape (n_rows,)
+    with_gram : bool
+        Whether the Gram matrix of the residuals is wanted.
+
+    Returns
+    -------
+    ColumnSums
+    """
+    n_rows, n_columns = table.shape
+    numbers = [np.ascontiguousarray(a, np.float64) for a in (entries.g, entries.r, entries.x)]
+    if any(a.shape != table.columns.shape for a in numbers):
+        shapes = ", ".join(str(a.shape) for a in numbers)
+        raise ValueError(f"{len(table.columns)} entries need as many numbers, got {shapes}.")
+    if len(D) != n_rows or weights.shape != (n_rows,):
+        raise ValueError(
+            f"A table of {n_rows} rows needs as many rows of D and weights; got {D.shape} and "
+            f"{weights.shape}."
+        )
+    entries = Residuals(*numbers)
+    D = np.ascontiguousarray(D, np.float64)
+    weights = np.ascontiguousarray(weights, np.float64)
+    if KERNELS.module is None:
+        return sums_of_columns_numpy(table, entries, D, weights, with_gram)
+    width = D.shape[1]
+    size_of_gram = n_columns if with_gram else 0
+    totals = np.zeros(3)
+    offsets = np.zeros(n_columns)
+    products = np.zeros((size_of_gram, size_of_gram))
+    equations = np.zeros((n_columns, width * (width + 1) // 2))
+    right = np.zeros((n_columns, width))
+    KERNELS.module.sums_of_columns(
+        table.indptr,
+        table.columns,
+        *numbers,
+        D,
+        weights,
+        totals,
+        offsets,
+        products,
+        equations,
+        right,
+    )
+    squares, product, size = totals.tolist()
+    found = products if with_gram else None
+    return ColumnSums(squares, product, size, offsets, found, equations, right)
+
+
+def sums_of_columns_numpy(
+    table: SparseRows,
+    entries: Residuals,
+    D: Array,
+    weights: Array,
+    with_gram: bool,
+) -> ColumnSums:
+    """Multiply sparse matrices, with the pairs of some rows of D at a time."""
+    w = weights[table.rows]
+    g = w * entries.g
+    found = None
+    if with_gram:
+        found = gram_of_rows_numpy(table, np.sqrt(w) * entries.g)
+    of_weights = scipy.sparse.csr_array((w, table.columns, table.indptr), shape=table.shape)
+    x = w * entries.x
+    of_numbers = scipy.sparse.csr_array((x, table.columns, table.indptr), shape=table.shape)
+    n_pairs = D.shape[1] * (D.shape[1] + 1) // 2
+    equations = np.zeros((table.shape[1], n_pairs))
+    height = max(GATHERED_ELEMENTS // max(n_pairs, 1), 1)
+    for start in range(0, len(D), height):
+        pairs = products_of_pairs(D[start : start + height])
+        equations += of_weights[start : start + height].T @ pairs
+    return ColumnSums(
+        float(np.vdot(g, entries.g)),
+        float(np.vdot(g, entries.r)),
+        float(np.vdot(w * entries.r, entries.r)),
+        np.bincount(table.columns, weights=g, minlength=table.shape[1]),
+        found,
+        equations,
+        of_numbers.T @ D,
+    )
+
+
 def coordinate_passes(H: Array, target: Array, B: Array, passes: int) -> Array:
     """Return columns that lower b'H b / 2 - target'b over b >= 0, after passes over coordinates.
 

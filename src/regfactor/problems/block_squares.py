@@ -23,15 +23,15 @@ from regfactor.core.linalg import is_below, is_sparse, positive_or_one
 from regfactor.core.loop import Iterate
 from regfactor.core.params import EPS, Array, UnsupportedProblem, frozen
 from regfactor.engine.blocks import BlockTable, RowBlock
+from regfactor.engine.kernels import Residuals, sums_of_columns
 from regfactor.problems.base import Problem
 from regfactor.problems.convex import Bound
 from regfactor.problems.data import SUM_ROUNDING
-from regfactor.problems.layout import Pattern
+from regfactor.problems.layout import MAX_GRAM_DENSITY, Pattern
 
 MAX_ROBUST_STEPS = 30  # Newton steps of the codes of rows with outliers
 ROBUST_TOL = 1e-9  # share of the cost of a block that ends them
 COST_ROUNDING = 1e-12
-PAIRS_AT_ONCE = 4_000_000  # products of codes that are held at once
 FIRST_INFLATION = 1e-9  # of an eigenvalue, which a factorization then proves to be an upper bound
 MAX_PROOFS = 6  # each tries a hundred times the inflation of the last
 
@@ -223,7 +223,9 @@ def _sums_of_complete(R: Array, weights: Array, terms: BlockTerms) -> BlockSums:
 def _sums_of_entries(rows: BlockEntries, weights: Array, terms: BlockTerms) -> BlockSums:
     pattern = rows.pattern
     columns = pattern.indices
-    r = rows.x / terms.unit[columns] - terms.b[columns]
+    r = terms.unit[columns]
+    np.divide(rows.x, r, out=r)
+    r -= terms.b[columns]
     k = len(terms.C)
     codes = np.zeros((pattern.shape[0], k))
     g = -r
@@ -234,30 +236,34 @@ def _sums_of_entries(rows: BlockEntries, weights: Array, terms: BlockTerms) -> B
         codes = pattern.T.solve_columns(D, np.ones(len(r)), ridge, right.T).T
         if np.isfinite(terms.price):
             codes = robust_codes(pattern, r, codes, terms)
-        g = pattern.entries(Factors(codes, terms.C)) - r
-    w = weights[pattern.rows]
+        g = pattern.entries(Factors(codes, terms.C))
+        g -= r
     explained = r
     prices = 0.0
     if np.isfinite(terms.price):
         outliers = g - np.clip(g, -terms.price, terms.price)
         g = g - outliers
         explained = r + outliers
-        prices = terms.price * float(np.vdot(w, np.abs(outliers)))
+        prices = terms.price * float(np.vdot(weights[pattern.rows], np.abs(outliers)))
     D = np.column_stack([codes, np.ones(len(codes))])
-    lower = pattern.gram(g * np.sqrt(w))
-    squares = float(np.vdot(w * g, g))
+    numbers = Residuals(g, r, explained)
+    by_entries = pattern.density <= MAX_GRAM_DENSITY
+    found = sums_of_columns(pattern.checked_rows, numbers, D, weights, by_entries)
+    of_residuals = found.gram
+    if of_residuals is None:
+        of_residuals = pattern.gram(g * np.sqrt(weights)[pattern.rows])
     return BlockSums(
-        squares / 2 + prices,
-        squares,
-        float(np.vdot(w * g, r)),
-        float(np.vdot(w * r, r)),
-        pattern.column_sums(w * g),
-        lower,
+        found.squares / 2 + prices,
+        found.squares,
+        found.product,
+        found.size,
+        found.offsets,
+        of_residuals,
         codes.T @ (codes * weights[:, None]),
         weights @ codes,
         float(weights.sum()),
-        _equations(pattern, w, D),
-        pattern.matrix(w * explained).T @ D,
+        found.equations,
+        found.right,
     )
 
 
@@ -302,19 +308,6 @@ def robust_codes(pattern: Pattern, r: Array, codes: Array, terms: BlockTerms) ->
         if gained <= ROBUST_TOL * float(cost.sum()):
             break
     return codes
-
-
-def _equations(pattern: Pattern, w: Array, D: Array) -> Array:
-    """Return the weighted Gram matrices of D over the observed rows of each column."""
-    upper = np.triu_indices(D.shape[1])
-    matrix = pattern.matrix(w)
-    total = np.zeros((pattern.shape[1], len(upper[0])))
-    height = max(PAIRS_AT_ONCE // len(upper[0]), 1)
-    for start in range(0, len(D), height):
-        part = D[start : start + height]
-        pairs = part[:, upper[0]] * part[:, upper[1]]
-        total += matrix[start : start + height].T @ pairs
-    return total
 
 
 @frozen

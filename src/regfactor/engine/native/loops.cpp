@@ -228,6 +228,47 @@ void gram(Rows<Offset> rows, const double* value, int64_t n_columns, double* gra
     }
 }
 
+template <class Offset>
+void sums_of_columns(Rows<Offset> rows, const double* g, const double* r, const double* x,
+                     const double* D, int64_t width, const double* weight, int64_t n_columns,
+                     double* memory, ColumnSums sums) {
+    const int64_t n_pairs = width * (width + 1) / 2;
+    for (int64_t row = rows.first; row < rows.last; ++row) {
+        const double w = weight[row];
+        const double* d = D + row * width;
+        double* pair = memory;
+        for (int64_t i = 0; i < width; ++i)
+            for (int64_t j = i; j < width; ++j) *pair++ = w * d[i] * d[j];
+        const Offset end = rows.start[row + 1];
+        // of one row: short sums, whose rounding errors are small
+        double squares = 0;
+        double product = 0;
+        double size = 0;
+        for (Offset e = rows.start[row]; e < end; ++e) {
+            const int64_t a = rows.column[e];
+            squares += g[e] * g[e];
+            product += g[e] * r[e];
+            size += r[e] * r[e];
+            sums.offsets[a] += w * g[e];
+            double* equations = sums.equations + a * n_pairs;
+            for (int64_t p = 0; p < n_pairs; ++p) equations[p] += memory[p];
+            double* right = sums.right + a * width;
+            const double weighted = w * x[e];
+            for (int64_t i = 0; i < width; ++i) right[i] += weighted * d[i];
+            if (!sums.gram) continue;
+            const double factor = w * g[e];
+            for (Offset f = e; f < end; ++f) {
+                const int64_t b = rows.column[f];
+                const int64_t place = a < b ? a * n_columns + b : b * n_columns + a;
+                sums.gram[place] += factor * g[f];
+            }
+        }
+        sums.totals[0] += w * squares;
+        sums.totals[1] += w * product;
+        sums.totals[2] += w * size;
+    }
+}
+
 template <class T>
 int64_t coordinate_passes_memory(int64_t rank) {
     return (rank + 2) * rank * SIDE * Lanes<T>::N;
@@ -333,6 +374,12 @@ template void model_steps<float>(int64_t, int64_t, const float*, const float*, i
                                  float, float*, float*, float*, float*);
 template void model_steps<double>(int64_t, int64_t, const double*, const double*, int64_t, double,
                                   double, double*, double*, double*, double*);
+template void sums_of_columns<int32_t>(Rows<int32_t>, const double*, const double*, const double*,
+                                       const double*, int64_t, const double*, int64_t, double*,
+                                       ColumnSums);
+template void sums_of_columns<int64_t>(Rows<int64_t>, const double*, const double*, const double*,
+                                       const double*, int64_t, const double*, int64_t, double*,
+                                       ColumnSums);
 template void gram<int32_t>(Rows<int32_t>, const double*, int64_t, double*);
 template void gram<int64_t>(Rows<int64_t>, const double*, int64_t, double*);
 INSTANTIATE(float, int32_t)

@@ -61,3 +61,19 @@ int64_t model_steps_memory(int64_t rank);
 template <class T>
 void model_steps(int64_t rank, int64_t n_columns, const T* sums, const T* gradient, int64_t passes,
                  T noise, T smallest, T* memory, T* B, T* promise, T* curvature);
+
+// What a pass over entries adds up; n_columns rows in all but the totals.
+struct ColumnSums {
+    double* totals;     // sum w g^2, sum w g r, sum w r^2
+    double* offsets;    // sum w g
+    double* gram;       // as above, of sqrt(w) g; or null
+    double* equations;  // sum w d_i d_j for i <= j, width (width + 1) / 2 numbers
+    double* right;      // sum w x d_i, width numbers
+};
+
+// Adds up, over entries of residuals g and numbers r and x, products with the row of D (n_rows x
+// width) of their row, whose weight is w. Memory has width (width + 1) / 2 numbers.
+template <class Offset>
+void sums_of_columns(Rows<Offset> rows, const double* g, const double* r, const double* x,
+                     const double* D, int64_t width, const double* weight, int64_t n_columns,
+                     double* memory, ColumnSums sums);

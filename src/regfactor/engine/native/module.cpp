@@ -70,6 +70,33 @@ void define_gram(nb::module_& m) {
         nb::arg("columns").noconvert(), nb::arg("values").noconvert(), nb::arg("out").noconvert());
 }
 
+template <class Offset>
+void define_column_sums(nb::module_& m) {
+    m.def(
+        "sums_of_columns",
+        [](Input<Offset> indptr, Input<int32_t> columns, Input<double> g, Input<double> r,
+           Input<double> x, Input<double> D, Input<double> weights, Output<double> totals,
+           Output<double> offsets, Output<double> gram, Output<double> equations,
+           Output<double> right) {
+            const int64_t n_rows = static_cast<int64_t>(D.shape(0));
+            const int64_t width = static_cast<int64_t>(D.shape(1));
+            const int64_t n_columns = static_cast<int64_t>(offsets.shape(0));
+            const Rows<Offset> rows{0, n_rows, indptr.data(), columns.data()};
+            const ColumnSums sums{totals.data(), offsets.data(),
+                                  gram.shape(0) ? gram.data() : nullptr, equations.data(),
+                                  right.data()};
+            nb::gil_scoped_release release;
+            std::vector<double> memory(width * (width + 1) / 2);
+            sums_of_columns(rows, g.data(), r.data(), x.data(), D.data(), width, weights.data(),
+                            n_columns, memory.data(), sums);
+        },
+        nb::arg("indptr").noconvert(), nb::arg("columns").noconvert(), nb::arg("g").noconvert(),
+        nb::arg("r").noconvert(), nb::arg("x").noconvert(), nb::arg("D").noconvert(),
+        nb::arg("weights").noconvert(), nb::arg("totals").noconvert(),
+        nb::arg("offsets").noconvert(), nb::arg("gram").noconvert(),
+        nb::arg("equations").noconvert(), nb::arg("right").noconvert());
+}
+
 template <class T>
 void define_passes(nb::module_& m) {
     m.def(
@@ -115,6 +142,8 @@ NB_MODULE(_kernels, m) {
     define<double, int64_t>(m);
     define_gram<int32_t>(m);
     define_gram<int64_t>(m);
+    define_column_sums<int32_t>(m);
+    define_column_sums<int64_t>(m);
     define_passes<float>(m);
     define_passes<double>(m);
 }
