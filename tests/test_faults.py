@@ -26,6 +26,9 @@ COMMANDS = {
     "embed": ["embed", "t.csv"],
     "score": ["score", "m.skops", "t.csv"],
     "cluster": ["cluster", "t.csv", "--clusters", "2", "--divergence", "squared"],
+    "label": ["label", "t.csv", "--target", "kind", "--ignore", "day"],
+    "forecast": ["forecast", "t.csv", "--horizon", "2", "--ignore", "kind"],
+    "denoise": ["denoise", "t.csv", "--views", "0:2,2:3", "--ignore", "kind"],
 }
 EARLIER = "an earlier result"
 
@@ -35,7 +38,10 @@ def saved(tmp_path_factory):
     """A small table and the model of a command."""
     folder = tmp_path_factory.mktemp("faults")
     X = np.random.default_rng(0).normal(size=(30, 3)).round(4)
-    pd.DataFrame(X, columns=list("abc")).to_csv(folder / "t.csv", index=False)
+    frame = pd.DataFrame(X, columns=list("abc"))
+    frame["kind"] = np.where(np.arange(30) % 3 == 0, np.where(X[:, 0] > 0, "high", "low"), "")
+    frame["day"] = pd.date_range("2024-01-01", periods=30).strftime("%Y-%m-%d")
+    frame.to_csv(folder / "t.csv", index=False)
     assert command("embed", folder / "t.csv", "--save", folder / "m.skops").code == 0
     return (folder / "t.csv").read_bytes(), (folder / "m.skops").read_bytes()
 
