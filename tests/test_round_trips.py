@@ -91,6 +91,70 @@ def test_thousands_of_tables_are_read_and_written_alike(table):
     check(*table)
 
 
+def through_commands(frame, truth, missing, delimiter, as_parquet):
+    """Run `complete` on a table and `score` on the same by its model, and compare the files."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        path = folder / ("t.parquet" if as_parquet else "t.csv")
+        if as_parquet:
+            frame = typed(truth, missing)
+            frame.to_parquet(path, index=False)
+        else:
+            frame.to_csv(path, sep=delimiter, index=False)
+        before = path.read_bytes()
+        done = command("complete", path, "--save", folder / "m.skops")
+        assert done.code == 0, done
+        assert command("score", folder / "m.skops", path).code == 0
+        assert path.read_bytes() == before
+        for word in ("complete", "score"):
+            out = read_back(folder / f"t.{word}{path.suffix}", delimiter)
+            assert list(out.columns)[: frame.shape[1]] == list(frame.columns)
+            out = out[frame.columns]
+            known = ~missing
+            cells = out.astype(object).to_numpy()
+            assert cells[known].tolist() == frame.astype(object).to_numpy()[known].tolist()
+            assert out.notna().to_numpy().all() and (out.astype(str) != "").to_numpy().all()
+            if as_parquet:
+                assert list(out.dtypes) == list(frame.dtypes)
+            else:
+                kinds = [c.kind for c in understand(read(path)).columns]
+                seen = understand(read(folder / f"t.{word}.csv"))
+                assert [c.kind for c in seen.columns][: len(kinds)] == kinds
+
+
+def typed(truth, missing):
+    """The table with numbers, whole numbers and categories in types of their own."""
+    frame = pd.DataFrame(
+        {
+            "x": truth["x"],
+            "k": pd.array(truth["k"].astype(int), dtype="Int64"),
+            "word": pd.Categorical(truth["word"]),
+        }
+    )
+    for j, name in enumerate(frame.columns):
+        frame.loc[missing[:, j], name] = None
+    return frame
+
+
+def read_back(path, delimiter):
+    if path.suffix == ".parquet":
+        return pd.read_parquet(path)
+    return pd.read_csv(path, sep=delimiter, dtype=str, keep_default_na=False)
+
+
+@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=ALL_HEALTHY)
+@given(tables(), st.booleans())
+def test_tables_pass_through_the_commands_alike(table, as_parquet):
+    through_commands(*table, as_parquet)
+
+
+@pytest.mark.slow
+@settings(max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=ALL_HEALTHY)
+@given(tables(), st.booleans())
+def test_thousands_of_tables_pass_through_the_commands_alike(table, as_parquet):
+    through_commands(*table, as_parquet)
+
+
 def test_a_table_goes_through_complete_and_score(tmp_path):
     rng = np.random.default_rng(3)
     z = rng.normal(size=40)
