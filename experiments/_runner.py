@@ -34,6 +34,7 @@ from threadpoolctl import threadpool_limits
 PACKAGE = "experiments"
 QUICK_SPLITS = 2
 CODE = ("src", PACKAGE, ":!*/results/*")  # what results depend on, as git's paths
+CLOCK = "CPU"  # of the seconds of a cell; earlier runs, which do not say it, kept wall time
 EVERY = 2.0  # seconds between two lines of progress
 Cell = dict[str, Any]
 Record = dict[str, Any]  # cell, seconds, run, and result or error
@@ -211,6 +212,7 @@ def run(
                     "plan": asdict(plan),
                     "versions": versions(),
                     "commit": commit(),
+                    "clock": CLOCK,
                 }
             )
         with progress(name, len(pending)) as tick:
@@ -445,8 +447,12 @@ def _footer(store: Store, wanted: dict[str, Record]) -> str:
     total = sum((Counter(record.get("warnings", {})) for record in wanted.values()), Counter())
     noted = "; ".join(f"{count} {name}" for name, count in sorted(total.items()))
     commits = dict.fromkeys(store.runs[i].get("commit") or "not kept" for i in used)
+    if all(store.runs[i].get("clock") == CLOCK for i in used):
+        unit = "CPU seconds"
+    else:
+        unit = "s"
     sentences = [
-        f"{len(wanted)} cells, {seconds:.0f} CPU seconds in all, one thread each.",
+        f"{len(wanted)} cells, {seconds:.0f} {unit} in all, one thread each.",
         f"{'; '.join(stacks)}.",
         f"Commit: {', '.join(commits)}.",
     ]

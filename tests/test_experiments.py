@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -277,6 +278,15 @@ def test_results_carry_the_commit_and_say_when_code_has_changed_since(toys, monk
     changed = None
     assert standing() == "computed with commit 0123456789ab, which is not in this checkout"
     assert _runner.standing("toy-f5.1", toys / "empty") == "not computed"
+
+
+def test_seconds_are_named_after_the_clock_of_all_runs(toys):
+    store = Store(toys / "out", "toy-f5.1")
+    store.add({"versions": _runner.versions()})
+    store.add({"cell": {"i": 0}, "seconds": 1800.0, "result": 0, "run": 0})
+    assert "7 cells, 1800 s in all" in go(toys)[0]
+    shutil.rmtree(toys / "out")
+    assert "7 cells, 0 CPU seconds in all" in go(toys)[0]
 
 
 def test_a_quick_run_is_kept_apart(toys):
