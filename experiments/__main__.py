@@ -1,4 +1,4 @@
-"""python -m experiments list | run all | run ID [ID ...] [--splits N] [--jobs N] [--quick] [--redo TEXT] [--out DIR]."""
+"""python -m experiments list | run all | run ID [ID ...] [--splits N] [--jobs N] [--quick] [--redo TEXT] [--only TEXT] [--out DIR]."""
 
 import argparse
 import os
@@ -30,6 +30,11 @@ def parser() -> argparse.ArgumentParser:
         "--redo", metavar="TEXT", help="compute again the cells in whose description TEXT occurs"
     )
     go.add_argument(
+        "--only",
+        metavar="TEXT",
+        help="compute only cells in whose description TEXT occurs; the report waits for the others",
+    )
+    go.add_argument(
         "--out", type=Path, default=RESULTS, help="directory of the results (experiments/results)"
     )
     return top
@@ -57,9 +62,17 @@ def main(arguments: list[str]) -> int:
     _say_cost(ids, plan, options)
     try:
         for name in ids:
-            report, failures = run(name, plan, options.out, jobs=options.jobs, redo=options.redo)
-            print(report.read_text(encoding="utf-8"))
-            print(f"kept in {os.path.relpath(report)}", file=sys.stderr)
+            report, failures = run(
+                name,
+                plan,
+                options.out,
+                jobs=options.jobs,
+                redo=options.redo,
+                only=options.only,
+            )
+            if options.only is None:
+                print(report.read_text(encoding="utf-8"))
+                print(f"kept in {os.path.relpath(report)}", file=sys.stderr)
             failed += failures
     except KeyboardInterrupt:
         print(
@@ -72,7 +85,10 @@ def main(arguments: list[str]) -> int:
 
 def _say_cost(ids: list[str], plan: Plan, options: argparse.Namespace) -> None:
     """Say on stderr what is to be computed before anything is."""
-    costs = {name: estimate(name, plan, options.out, redo=options.redo) for name in ids}
+    costs = {
+        name: estimate(name, plan, options.out, redo=options.redo, only=options.only)
+        for name in ids
+    }
     for name, cost in costs.items():
         print(f"{name}: {cost}", file=sys.stderr)
     if len(ids) > 1:

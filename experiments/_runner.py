@@ -191,17 +191,19 @@ def run(
     *,
     jobs: int = 1,
     redo: str | None = None,
+    only: str | None = None,
     package: str = PACKAGE,
 ) -> tuple[Path, int]:
-    """Compute what is missing of an experiment.
+    """Compute what is missing of an experiment, or only cells in whose description a text occurs.
 
-    Return the path of its Markdown and the number of failed cells.
+    Return the path of its Markdown and the number of failed cells. The Markdown is written when no
+    cell is missing any more.
     """
     experiment = find(name, package)
     folder = plan.folder(folder)
     store = Store(folder, name)
     number, tried = None, set[str]()
-    while pending := _pending(experiment, store, plan, folder, tried, redo):
+    while pending := _selected(_pending(experiment, store, plan, folder, tried, redo), only):
         if number is None:  # a run that has something to do
             number = len(store.runs)
             started = time.strftime("%Y-%m-%d %H:%M")
@@ -220,7 +222,12 @@ def run(
                 store.add({**record, "run": number})
                 tick(record)
         tried |= {key(cell) for cell in pending}
-    wanted = {key(cell): store.records[key(cell)] for cell in experiment.cells(store.records, plan)}
+    report = folder / f"{name}.md"
+    keys = [key(cell) for cell in experiment.cells(store.records, plan)]
+    if missing := sum(k not in store.records for k in keys):
+        print(f"{name}: {missing} of {len(keys)} cells are missing yet", file=sys.stderr)
+        return report, 0
+    wanted = {k: store.records[k] for k in keys}
     summary = experiment.summary(wanted, plan)
     store.finish(id=name, title=experiment.title, summary=summary)
     failures = [record for record in wanted.values() if "error" in record]
@@ -233,7 +240,6 @@ def run(
         *_failed(failures),
         _footer(store, wanted),
     ]
-    report = folder / f"{name}.md"
     replace_text(report, "\n\n".join(markdown) + "\n")
     return report, len(failures)
 
@@ -254,7 +260,13 @@ class Estimate:
 
 
 def estimate(
-    name: str, plan: Plan, folder: Path, *, redo: str | None = None, package: str = PACKAGE
+    name: str,
+    plan: Plan,
+    folder: Path,
+    *,
+    redo: str | None = None,
+    only: str | None = None,
+    package: str = PACKAGE,
 ) -> Estimate:
     """Return how many cells are missing, and what they take, by the time of the kept ones.
 
@@ -265,7 +277,7 @@ def estimate(
     folder = plan.folder(folder)
     store = Store(folder, name)
     cells = experiment.cells(store.records, plan)
-    pending = [cell for cell in cells if _open(cell, store, set(), redo)]
+    pending = _selected([cell for cell in cells if _open(cell, store, set(), redo)], only)
     if redo is None:
         twins = [Store(folder, twin).records for twin in experiment.twins]
         pending = [cell for cell in pending if not any(key(cell) in kept for kept in twins)]
@@ -303,6 +315,11 @@ def _pending(
         if len(store.records) == known:
             break
     return pending
+
+
+def _selected(cells: list[Cell], only: str | None) -> list[Cell]:
+    """Return the cells in whose description a text occurs."""
+    return [cell for cell in cells if only is None or only in key(cell)]
 
 
 def _open(cell: Cell, store: Store, tried: set[str], redo: str | None) -> bool:

@@ -236,6 +236,16 @@ def test_cells_can_be_computed_again_by_name(toys):
     assert logged(toys) == ["3"]
 
 
+def test_a_report_waits_for_cells_that_were_not_asked_for(toys, capsys):
+    report, failures = run(
+        "toy-f5.1", Plan(), toys / "out", only='"i": 3', package="toyexperiments"
+    )
+    assert logged(toys) == ["3"] and failures == 0 and not report.exists()
+    assert "5 of 6 cells are missing yet" in capsys.readouterr().err
+    markdown, _ = go(toys)
+    assert logged(toys) == ["0", "1", "2", "4", "5", "sum"] and "| 3 | 9 |" in markdown
+
+
 def test_figures_stand_in_the_report(toys, monkeypatch):
     experiment = find("toy-f5.1", "toyexperiments")
     monkeypatch.setattr(
