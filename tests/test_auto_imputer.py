@@ -694,3 +694,19 @@ def test_a_failed_fit_leaves_the_model_as_it_was():
         model.fit(np.full((20, 3), np.inf))
     np.testing.assert_array_equal(model.transform(removed(curved(40))), before)
     assert clone(model).get_params() == model.get_params()
+
+
+def test_equal_entries_are_a_limit_only_where_there_are_enough_of_them():
+    X = removed(curved(60))
+    steady = np.full((60, 1), 0.37)
+    steady[::3] = np.nan  # forty are left
+    once = np.full((60, 1), np.nan)
+    once[0] = 2.5
+    table = np.hstack([X, steady, once])
+    model = AutoImputer(random_state=0).fit(table)
+    lower, upper = model.complete_interval(table, 0.9)
+    np.testing.assert_allclose([lower[:, -2], upper[:, -2]], 0.37)
+    assert np.all(np.isinf(upper[1:, -1])) and np.all(lower[1:, -1] < 2.5)
+    assert upper[0, -1] == 2.5
+    lower, upper = model.complete_interval(table, 0.99)
+    assert np.all(np.isinf(upper[::3, -2]))

@@ -13,6 +13,7 @@ from regfactor.inference import pool
 from regfactor.losses import Logistic, NegativeBinomial, Poisson, Squared
 from regfactor.penalties import Trace
 from regfactor.problems import Data
+from regfactor.tables.draws import FIRST_EM_STEPS
 from regfactor.tables.normal_factors import NormalFactors
 
 
@@ -241,6 +242,79 @@ def test_em_of_factors_raises_the_likelihood():
         model = model.improved(X, np.ones(100), np.ones(6))
         values.append(log_likelihood(model))
     assert (np.diff(values) > -1e-6).all()
+
+
+def test_factors_of_full_rank_are_the_normal_distribution_of_most_likelihood():
+    _, X = tables(9, n=150, d=4)
+    mean = np.nanmean(X, axis=0)
+    S = np.diag(np.nanvar(X, axis=0))
+    for _ in range(800):  # EM of a full covariance, row by row
+        filled = np.where(np.isnan(X), 0, X)
+        spread = np.zeros((4, 4))
+        for i, row in enumerate(X):
+            o = ~np.isnan(row)
+            m = ~o
+            if not m.any():
+                continue
+            slopes = np.linalg.solve(S[np.ix_(o, o)], S[np.ix_(o, m)])
+            filled[i, m] = mean[m] + (row[o] - mean[o]) @ slopes
+            spread[np.ix_(m, m)] += S[np.ix_(m, m)] - S[np.ix_(m, o)] @ slopes
+        mean = filled.mean(axis=0)
+        S = (np.cov(filled.T, bias=True) * len(X) + spread) / len(X)
+    start = NormalFactors(np.zeros((0, 4)), np.nanmean(X, axis=0), np.nanvar(X, axis=0))
+    model = start.extended(3, rng(2)).fitted(X, np.ones(len(X)), FIRST_EM_STEPS)
+    found = model.components.T @ model.components + np.diag(model.noise)
+    np.testing.assert_allclose(found, S, atol=0.02 * np.trace(S) / 4)
+    np.testing.assert_allclose(model.offsets, mean, atol=0.02)
+
+
+def test_coefficients_are_counted_by_what_rows_tell_of_them():
+    X = tables(10, n=200, d=6)[0]
+    strong = NormalFactors(rng(3).normal(size=(2, 6)), np.zeros(6), np.full(6, 1e-4))
+    counts = strong.parameter_counts(X, np.ones(200))
+    np.testing.assert_allclose(counts, 3, atol=0.05)  # two slopes and an offset
+    weak = NormalFactors(1e-3 * rng(3).normal(size=(2, 6)), np.zeros(6), np.ones(6))
+    np.testing.assert_allclose(weak.parameter_counts(X, np.ones(200)), 1, atol=0.05)
+
+
+def test_draws_are_as_wide_as_regressions_leave_open():
+    """Of few rows, maximum likelihood of a bootstrap would show much less noise than there is."""
+    random = rng(4)
+    X = random.normal(size=(40, 9))
+    X[:, 8] = X[:, :8].sum(axis=1) + random.normal(size=40)
+    X[:12, 8] = np.nan
+    draws = SubspaceImputer(random_state=0).fit(X).sample(X, 200, random_state=0)
+    errors = np.array([table[:12, 8] - X[:12, :8].sum(axis=1) for table in draws])
+    # 28 rows, 9 coefficients: noise of deviation one, and coefficients about as unknown
+    assert 1.1 < np.sqrt(np.mean(errors**2)) < 2.4
+
+
+@pytest.mark.parametrize("Model", [ConvexSubspace, SubspaceImputer])
+@pytest.mark.parametrize("last", [np.nan, 7.0, 7e6], ids=["empty", "constant", "large"])
+@pytest.mark.filterwarnings("ignore:These columns have no observed entry")
+def test_draws_beside_columns_without_variation(Model, last):
+    _, X = tables(11, n=60, d=5)
+    column = np.full(60, last)
+    column[::3] = np.nan
+    table = np.column_stack([X, column])
+    model = Model(random_state=0).fit(table)
+    expected = 0.0 if np.isnan(last) else last
+    for draw in model.sample(table, 2, random_state=0):
+        assert np.isfinite(draw).all()
+        np.testing.assert_allclose(draw[:, 5], expected)
+        np.testing.assert_array_equal(draw[:, :5][~np.isnan(X)], X[~np.isnan(X)])
+    alone = Model(random_state=0).fit(X).sample(X, 20, random_state=0)
+    beside = model.sample(table, 20, random_state=0)
+    spread = [np.std([d[:, :5] for d in draws], axis=0)[np.isnan(X)] for draws in (alone, beside)]
+    assert np.mean(spread[1]) == pytest.approx(np.mean(spread[0]), rel=0.25)
+
+
+def test_intervals_of_tiny_tables_name_what_is_missing():
+    X = np.array([[1.0, 2.0, 3.0, 4.0], [2.0, np.nan, 5.0, 7.0]])
+    for rows in (1, 2):
+        model = ConvexSubspace(random_state=0, alpha=0.1).fit(X[:rows])
+        with pytest.raises(ValueError, match="Intervals need at least|too few entries to hold"):
+            model.complete_interval(X[:rows])
 
 
 def test_pooling_follows_the_rules_of_rubin():

@@ -19,16 +19,19 @@ from regfactor.fitting.known import Known, RowsToScore
 from regfactor.fitting.leverage import code_covariances
 from regfactor.fitting.predictive import predictive
 from regfactor.fitting.side_by_side import with_missing_as_nan
+from regfactor.fitting.units import ROUNDING_SPREAD
 from regfactor.losses import Squared
 from regfactor.problems import Data
 from regfactor.tables.intervals import CompletionIntervals, level_shares
 from regfactor.tables.normal_factors import NormalFactors
 from regfactor.tables.truncation import truncated_draw
 
-FIRST_EM_STEPS = 100  # from the published components
+FIRST_EM_STEPS = 400  # from the published components, and small factors that are added
 # up to which small factors are added: a relation that predicts little may be the one in question
 MAX_FACTORS = 20
-DRAW_EM_STEPS = 40  # from those of the whole table to those of a bootstrap of its rows
+# coefficients to an entry of a column, up to which its noise is corrected for them
+MAX_PARAMETER_SHARE = 0.5
+DRAW_EM_STEPS = 60  # from those of the whole table to those of a bootstrap of its rows
 
 
 class CompletionDraws(CompletionIntervals):
@@ -91,6 +94,7 @@ class CompletionDraws(CompletionIntervals):
         return squared and numbers
 
     def _normal_draws(self, X: Array, n_draws: int, random: np.random.Generator) -> list[Array]:
+        """Return draws by normal factors; columns that nothing varies in are their predictors."""
         n = len(self.codes_)
         learned = X[~np.isnan(X).all(axis=1)]
         own = X.shape[0] == n
@@ -98,19 +102,38 @@ class CompletionDraws(CompletionIntervals):
         sizes = (self._sizes + self.alpha_) / np.sqrt(n)
         C = self._components.astype(np.float64) * sizes[:, None]
         explained = np.square(C).sum(axis=0)
-        total = explained + self._calibrated_noise(learned if own else None)
-        start = NormalFactors(C, self._intercept.astype(np.float64), total - explained)
+        offsets = self._intercept.astype(np.float64)
+        fixed = np.tile(offsets, (len(X), 1))
+        if own:
+            varies = _varies(X)
+            if not varies.any():
+                return [fixed.copy() for _ in range(n_draws)]
+            noise = self._calibrated_noise(learned)
+        else:
+            noise = self._calibrated_noise(None)
+            varies = explained + noise > 0
+        X = X[:, varies]
+        learned = learned[:, varies]
+        learned = learned[~np.isnan(learned).all(axis=1)]
+        start = NormalFactors(C[:, varies], offsets[varies], noise[varies])
+        bounds = None
+        if self._bounds is not None:
+            bounds = self._bounds[:, varies]
         if own:
             start = start.extended(min(X.shape[1] - 1, MAX_FACTORS), random)
             start = start.fitted(learned, np.ones(len(learned)), FIRST_EM_STEPS)
         draws = []
         for _ in range(n_draws):
             model = start
+            widening = np.ones(X.shape[1])
             if own:
                 equal = np.full(len(learned), 1 / len(learned))
                 counts = random.multinomial(len(learned), equal)
                 model = start.fitted(learned, counts.astype(float), DRAW_EM_STEPS)
-            draws.append(model.draw(X, random, self._bounds))
+                widening = _bootstrap_widening(model, learned, counts)
+            drawn = fixed.copy()
+            drawn[:, varies] = model.draw(X, random, bounds, widening)
+            draws.append(drawn)
         return draws
 
     def _calibrated_noise(self, X: Array | None) -> Array:
@@ -122,7 +145,10 @@ class CompletionDraws(CompletionIntervals):
                 "No entries were held out in the fit, since alpha was given: call `sample` with "
                 f"the training table of {len(self.codes_)} rows, or fit with alpha='auto'.",
             )
-        half = np.nanvar(X, axis=0) / 2
+        observed = ~np.isnan(X)
+        counts = np.maximum(observed.sum(axis=0), 1)
+        centered = np.where(observed, X - np.where(observed, X, 0.0).sum(axis=0) / counts, 0.0)
+        half = np.square(centered).sum(axis=0) / counts / 2
         return np.maximum(half, np.finfo(float).tiny)
 
     def _draws(
@@ -250,6 +276,26 @@ class CompletionDraws(CompletionIntervals):
         if self._column_units is not None:
             values = self._column_units.values(values)
         return filled(X, table, values.astype(table.dtype))
+
+
+def _bootstrap_widening(model: NormalFactors, X: Array, counts: Array) -> Array:
+    """Return by how much larger variances are than those of a fit to a bootstrap, by columns.
+
+    A fit with p coefficients to n entries has residuals of (1 - p/n) times the variance of the
+    noise; a fit to a bootstrap, whose entries have the residuals of such a fit, of (1 - p/n)^2.
+    """
+    rows = counts.astype(float)
+    n_entries = rows @ ~np.isnan(X)
+    share = model.parameter_counts(X, rows) / np.maximum(n_entries, 1.0)
+    return np.asarray((1 - np.minimum(share, MAX_PARAMETER_SHARE)) ** -2.0)
+
+
+def _varies(X: Array) -> Array:
+    """Return a mask of the columns of which two observed entries differ by more than rounding."""
+    largest = np.fmax.reduce(X, axis=0)
+    smallest = np.fmin.reduce(X, axis=0)
+    size = np.maximum(np.abs(largest), np.abs(smallest))
+    return np.asarray(largest - smallest > ROUNDING_SPREAD * size)
 
 
 def _drawn_levels(codec: Codec, shares: Array, random: np.random.Generator) -> Array:

@@ -263,7 +263,10 @@ class CompletionIntervals(FactorEstimator):
         few = held is None or len(held.x) < ENOUGH_ENTRIES * len(self._intercept)
         if own and few:
             parts = [] if held is None else [held]
-            held = HeldOutEntries.stacked([*parts, *self._cross_fitted(X, known)])
+            parts += self._cross_fitted(X, known)
+            if not parts:
+                raise ValueError("The table has too few entries to hold some out for intervals.")
+            held = HeldOutEntries.stacked(parts)
         assert held is not None
         self._held_out = held
         self._calibration = EntryCalibration.of(self._loss_parts, held, len(self._intercept))
@@ -284,7 +287,14 @@ class CompletionIntervals(FactorEstimator):
         folds = random.integers(round(1 / FOLD_SHARE), size=(n, width))
         if groups is not None:
             folds = folds[:, groups]
-        return [self._without_fold(model, inputs, folds == fold) for fold in range(N_FOLDS)]
+        observed = ~np.isnan(with_missing_as_nan(inputs.table))
+        found = []
+        for fold in range(N_FOLDS):
+            hidden = folds == fold
+            # a fold of a small table may hold no entry, or all of them
+            if (observed & hidden).any() and (observed & ~hidden).any():
+                found.append(self._without_fold(model, inputs, hidden))
+        return found
 
     def _without_fold(
         self,

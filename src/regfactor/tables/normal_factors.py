@@ -14,6 +14,7 @@ from regfactor.tables.truncation import truncated_draw
 
 SMALLEST_NOISE_SHARE = 1e-3  # of the variance of a column, below which its noise does not fall
 SMALL_FACTOR = 0.3  # size of a factor that is added, in deviations of the noise
+EM_TOL = 1e-7  # change of the variances of a column, relative to them, at which EM ends
 RIDGE_SHARE = 1e-6  # of the second moments of codes, against components that nothing determines
 
 
@@ -24,6 +25,11 @@ class NormalFactors:
     components: Array
     offsets: Array
     noise: Array
+
+    @property
+    def explained(self) -> Array:
+        """The variances of columns that codes explain."""
+        return np.square(self.components).sum(axis=0)
 
     def posterior(self, X: Array) -> tuple[Array, Array]:
         """Return means and covariances of the codes of rows given their observed entries."""
@@ -64,10 +70,17 @@ class NormalFactors:
         explained = np.einsum("jk,jk->j", found, target)
         unexplained = (squares - explained) / counts
         noise = np.maximum(unexplained, SMALLEST_NOISE_SHARE * variances)
-        return NormalFactors(found[:, :k].T, found[:, k], noise)
+        # expanded parameters: codes of a free mean and covariance R = L L', in whose units they are
+        # standard normal again, converge in far fewer steps (Liu, Rubin and Wu 1998)
+        shares = rows / rows.sum()
+        middle = shares @ means
+        spread = np.tensordot(shares, moments, axes=1) - np.outer(middle, middle)
+        root = np.linalg.cholesky(spread)
+        components = found[:, :k].T
+        return NormalFactors(root.T @ components, found[:, k] + middle @ components, noise)
 
     def fitted(self, X: Array, rows: Array, steps: int) -> NormalFactors:
-        """Return the model after some steps of EM."""
+        """Return the model after EM has converged, or after some steps."""
         model = self
         center = np.nanmean(X, axis=0)
         centered = X - center
@@ -75,7 +88,11 @@ class NormalFactors:
         variances = np.maximum(variances, np.finfo(float).tiny)
         moved = NormalFactors(model.components, model.offsets - center, model.noise)
         for _ in range(steps):
-            moved = moved.improved(centered, rows, variances)
+            last = moved
+            moved = last.improved(centered, rows, variances)
+            change = np.abs(moved.noise - last.noise) + np.abs(moved.explained - last.explained)
+            if np.all(change <= EM_TOL * variances):
+                break
         return NormalFactors(moved.components, moved.offsets + center, moved.noise)
 
     def extended(self, n_factors: int, random: np.random.Generator) -> NormalFactors:
@@ -88,17 +105,43 @@ class NormalFactors:
         components = np.vstack([self.components, sizes * directions])
         return NormalFactors(components, self.offsets, self.noise)
 
+    def parameter_counts(self, X: Array, rows: Array) -> Array:
+        """Return the effective number of coefficients, offset included, of each column.
+
+        That of its regression on codes, p_j = tr((M_j + V_j)^-1 M_j): M_j are the second moments of
+        their means, and V_j the sum of their covariances, over the observed entries. A factor of
+        which rows tell little counts little.
+        """
+        means, covariances = self.posterior(X)
+        n, k = means.shape
+        d = X.shape[1]
+        observed = (~np.isnan(X)).astype(float) * rows[:, None]
+        ones = np.column_stack([means, np.ones(n)])
+        products = np.einsum("ik,il->ikl", ones, ones).reshape(n, (k + 1) ** 2)
+        of_means = (observed.T @ products).reshape(d, k + 1, k + 1)
+        system = of_means.copy()
+        system[:, :k, :k] += (observed.T @ covariances.reshape(n, k * k)).reshape(d, k, k)
+        counts = np.maximum(observed.sum(axis=0), np.finfo(float).tiny)
+        system += RIDGE_SHARE * counts[:, None, None] * np.eye(k + 1)
+        return np.trace(np.linalg.solve(system, of_means), axis1=1, axis2=2)
+
     def draw(
         self,
         X: Array,
         random: np.random.Generator,
         bounds: Array | None = None,
+        widening: Array | float = 1.0,
     ) -> Array:
-        """Return a table of draws given the observed entries of each row, for all of its cells."""
+        """Return a table of draws given the observed entries of each row, for all of its cells.
+
+        Variances about the conditional means are multiplied by `widening`, a number for each
+        column.
+        """
         means, covariances = self.posterior(X)
         roots = np.linalg.cholesky(covariances)
         normal = random.normal(size=means.shape)
-        codes = means + np.einsum("ikl,il->ik", roots, normal)
-        predicted = np.asarray(codes @ self.components + self.offsets)
-        deviations = np.sqrt(self.noise)
+        moved = np.einsum("ikl,il->ik", roots, normal)
+        factor = np.sqrt(widening)
+        predicted = means @ self.components + self.offsets + factor * (moved @ self.components)
+        deviations = factor * np.sqrt(self.noise)
         return truncated_draw(predicted, deviations, bounds, random)

@@ -491,6 +491,7 @@ class AutoImputer(Transformer, PoolEstimator):
             low, high = self._limit_model.interval(cells, level)
             lowest[cells.at] = low[cells.at]
             highest[cells.at] = high[cells.at]
+        self._widen_constants(E, level, lowest, highest)
         unordered = {}
         for v, variable in enumerate(self._layout.variables):
             columns = self._layout.kept[variable.columns]
@@ -521,6 +522,22 @@ class AutoImputer(Transformer, PoolEstimator):
             self._reader.write_limits(X, as_given, lowest, unordered),
             self._reader.write_limits(X, as_given, highest, unordered),
         )
+
+    def _widen_constants(self, E: Array, level: float, lowest: Array, highest: Array) -> None:
+        """Write the bounds of missing numbers whose columns have too few equal entries.
+
+        Of m + 1 exchangeable entries, the missing one is not the only one that differs with a
+        probability of at least m / (m + 1), and nothing is known of its size.
+        """
+        for given, block in enumerate(self._reader.blocks):
+            j = int(block[0])
+            if len(block) > 1 or j in self._layout.kept or self._reader.levels(given):
+                continue
+            count = self._layout.counts[j]
+            if count <= 0 or (count + 1) * level <= count:
+                continue
+            rows = np.isnan(E[:, j])
+            lowest[rows, j], highest[rows, j] = self._bounds[:, j]
 
     def _limits(
         self,

@@ -111,6 +111,8 @@ class Standardization:
     center, scale : array of shape (n_kept,)
     constants : array of shape (n_encoded,)
         The constant of each column; NaN where nothing was observed.
+    counts : array of shape (n_encoded,)
+        Weight of the observed entries of each column.
     low, high : array of shape (n_kept,)
         Range of the observed entries, standardized.
     gross : GrossErrors
@@ -127,6 +129,7 @@ class Standardization:
     center: Array
     scale: Array
     constants: Array
+    counts: Array
     low: Array
     high: Array
     gross: GrossErrors
@@ -170,6 +173,7 @@ class Standardization:
             center=center[kept],
             scale=scale[kept],
             constants=np.where(totals > 0, center, np.nan),
+            counts=totals,
             low=np.fmin.reduce(Z, axis=0, initial=np.inf),
             high=np.fmax.reduce(Z, axis=0, initial=-np.inf),
             gross=gross,
