@@ -5,7 +5,13 @@ import warnings
 import numpy as np
 import pytest
 
-from regfactor import AutoImputer, ConvexSubspace, MultiViewSubspace, TwoViewSubspace
+from regfactor import (
+    AutoImputer,
+    ConvexSubspace,
+    MultiViewSubspace,
+    RobustSubspace,
+    TwoViewSubspace,
+)
 from regfactor.fitting.gross_errors import GrossErrors, largest_share
 
 
@@ -177,3 +183,13 @@ def test_gross_errors_do_not_choose_the_members_of_an_imputer(share):
     assert np.mean((upper - lower)[hidden]) < 1.6 * np.mean(
         np.subtract(*clean.complete_interval(seen, 0.9)[::-1])[hidden]
     )
+
+
+def test_a_model_without_offsets_warns_where_these_hide_the_rest():
+    X, _ = views(23)
+    with pytest.warns(UserWarning, match="Column 0 and 7 others vary by less than a thousandth"):
+        RobustSubspace().fit(X + 1e8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        RobustSubspace().fit(X + 10)
+        RobustSubspace(fit_intercept=True).fit(X + 1e8)

@@ -4,6 +4,7 @@ import warnings
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
@@ -324,3 +325,13 @@ def test_entries_that_a_sparse_table_holds_twice_are_summed():
     assert values_of(subspace(twice)) == pytest.approx(
         values_of(subspace(scipy.sparse.csr_array(X)))
     )
+
+
+def test_missing_values_of_pandas_are_missing_in_arrays_of_objects():
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    marked = X.astype(object)
+    marked[4, 1] = pd.NA
+    X[4, 1] = np.nan
+    for model in (ConvexSubspace(alpha=1.0), AutoImputer(random_state=0)):
+        expected = model.fit(X).complete(X)
+        np.testing.assert_array_equal(model.fit(marked).complete(marked).astype(float), expected)

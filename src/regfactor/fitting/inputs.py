@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, timedelta
@@ -226,6 +227,17 @@ def _name(names: Sequence[Any] | None, j: int) -> Any:
     return names[j]
 
 
+def _na_as_nan(X: Any) -> Any:
+    """Return an array of objects with NaN for the missing value of pandas, which is no number."""
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not isinstance(X, np.ndarray) or X.dtype != object:
+        return X
+    missing = np.frompyfunc(lambda value: value is pandas.NA, 1, 1)(X).astype(bool)
+    if not missing.any():
+        return X
+    return np.where(missing, np.nan, X)
+
+
 def _without_nan(X: Any) -> Any:
     """Return a CSR array with no NaN stored."""
     seen = ~np.isnan(X.data)
@@ -393,7 +405,7 @@ def validated(
     named = dict(zip("Xy", tables, strict=False))
     for name, given in named.items():
         refuse_no_table(given, name)
-        table = densified(unmasked(given))
+        table = _na_as_nan(densified(unmasked(given)))
         named[name] = table
         kinds = [getattr(table, "dtype", "")]
         if _is_frame(table):

@@ -12,16 +12,22 @@ from sklearn.utils.validation import check_is_fitted
 from regfactor.core.factors import Factors
 from regfactor.core.linalg import is_sparse
 from regfactor.core.loop import Solution
-from regfactor.core.params import Array, UnsupportedProblem, is_option
+from regfactor.core.params import Array, UnsupportedProblem, is_option, warn
 from regfactor.engine.blocks import BlockTable
 from regfactor.fitting.base import Choice, Run
 from regfactor.fitting.factor_estimator import (
     LOSS_OPTIONS,
     TABLE_CONSTRAINTS,
+    TableInputs,
 )
 from regfactor.fitting.inputs import as_float_table, weigh_columns
 from regfactor.fitting.known import NOTHING
-from regfactor.fitting.noise import HUBER_FACTOR, gradient_size
+from regfactor.fitting.noise import (
+    HUBER_FACTOR,
+    SMALLEST_NOISE,
+    gradient_size,
+    robust_units,
+)
 from regfactor.fitting.parameters import AUTO, NOISE_OPTION, POSITIVE, parametrized
 from regfactor.losses import Absolute, Loss, Robust, Stacked
 from regfactor.penalties import Trace
@@ -256,6 +262,8 @@ class RobustSubspace(CompletionIntervals):
         if self.loss is None:
             weights = weigh_columns(inputs.learned, None, self._beta)
             return replace(inputs, columns=self._beta, entry_weights=weights)
+        if self._noise is not None and not self.fit_intercept:
+            _warn_of_offsets(inputs)
         inputs = replace(inputs, loss=_with_outliers(inputs.loss, self._beta))
         if isinstance(self.alpha, str):
             return inputs.without_extremes()
@@ -278,6 +286,25 @@ class RobustSubspace(CompletionIntervals):
         if isinstance(inputs, BlockInputs):
             return inputs.problem
         return self._convex(inputs, Trace())
+
+
+def _warn_of_offsets(inputs: TableInputs) -> None:
+    """Warn of columns that vary by less than the noise is resolved to, if offsets are not fitted.
+
+    The noise is at least a thousandth of the deviation of the table from zero.
+    """
+    units = robust_units(inputs.learned, inputs.rows)
+    sizes = np.abs(units.center)
+    hidden = np.flatnonzero(sizes * SMALLEST_NOISE > units.deviation)
+    if not len(hidden):
+        return
+    j = int(hidden[0])
+    name = j if inputs.names is None else inputs.names[j]
+    warn(
+        f"Column {name!r} and {len(hidden) - 1} others vary by less than a thousandth of their "
+        f"median ({units.center[j]:.3g} in {name!r}), which a model without offsets takes for "
+        "noise: use fit_intercept=True, or subtract medians."
+    )
 
 
 def _with_outliers(loss: Loss, beta: float) -> Loss:
