@@ -335,3 +335,72 @@ def test_missing_values_of_pandas_are_missing_in_arrays_of_objects():
     for model in (ConvexSubspace(alpha=1.0), AutoImputer(random_state=0)):
         expected = model.fit(X).complete(X)
         np.testing.assert_array_equal(model.fit(marked).complete(marked).astype(float), expected)
+
+
+def named_rows():
+    pandas = pytest.importorskip("pandas")
+    X = np.nan_to_num(an_incomplete_table())
+    index = [f"row {i}" for i in range(len(X))]
+    first = pandas.DataFrame(X[:, :2], columns=["a", "b"], index=index)
+    second = pandas.DataFrame(X[:, 2:], columns=["c", "d"], index=index)
+    return first, second
+
+
+def test_rows_in_another_order_are_refused():
+    first, second = named_rows()
+    shuffled = second.sample(frac=1, random_state=0)
+    model = TwoViewSubspace(alpha=1.0).fit(first, second)
+    with pytest.raises(
+        ValueError, match=r"X1 and X2 have the same index in another order.*reindex"
+    ):
+        TwoViewSubspace(alpha=1.0).fit(first, shuffled)
+    for method in (model.transform, model.denoise):
+        with pytest.raises(ValueError, match="in another order"):
+            method(first, shuffled)
+    for estimator in (
+        regfactor.CanonicalCorrelation(1),
+        regfactor.ReducedRankRegression(rank=1, alpha=1.0),
+        regfactor.SemiSupervisedRegressor(),
+        regfactor.ReverseRegressor(),
+    ):
+        with pytest.raises(ValueError, match=r"X and y have the same index.*y.set_axis\(X.index\)"):
+            estimator.fit(first, shuffled["c"])
+    again = TwoViewSubspace(alpha=1.0).fit(first, shuffled.reindex(first.index))
+    assert again.codes_ == pytest.approx(model.codes_)
+    # rows that have other names, or none, go by position
+    renamed = second.set_axis(range(len(second)), axis=0)
+    by_position = TwoViewSubspace(alpha=1.0).fit(first, renamed).codes_
+    assert by_position == pytest.approx(model.codes_)
+    by_position = TwoViewSubspace(alpha=1.0).fit(first, second.to_numpy()).codes_
+    assert by_position == pytest.approx(model.codes_)
+    # several views are matched by their index
+    found = regfactor.MultiViewSubspace(alpha=1.0).fit([first, shuffled]).codes_
+    assert found == pytest.approx(
+        regfactor.MultiViewSubspace(alpha=1.0).fit([first, second]).codes_
+    )
+
+
+def test_views_of_different_rows_are_refused_with_the_names_of_both():
+    first, second = named_rows()
+    with pytest.raises(ValueError, match=r"X1 has 40 rows and X2 30.*X2.reindex\(X1.index\)"):
+        TwoViewSubspace().fit(first, second.head(30))
+    model = TwoViewSubspace().fit(first, second.head(30).reindex(first.index))
+    assert model.predict_view(X1=first.tail(10)).shape == (10, 2)
+
+
+def test_dates_of_series_in_a_column_are_told_how_to_become_times():
+    pandas = pytest.importorskip("pandas")
+    days = pandas.date_range("2024-01-01", periods=40)
+    series = pandas.DataFrame({"day": days, "v": np.arange(40.0) % 7})
+    some = series.drop(index=[10, 11])
+    with pytest.raises(ValueError, match=r"X.set_index\('day'\)"):
+        regfactor.AutoForecaster().fit(some)
+    with pytest.raises(ValueError, match="times are left out.*regular_rows"):
+        regfactor.AutoForecaster().fit(some.set_index("day"))
+    for form in ("%d/%m/%Y", "%d.%m.%y", "%m-%d-%Y", "%d/%m/%Y 12:00"):
+        words = series.assign(day=days.strftime(form)).set_index("day")
+        with pytest.raises(ValueError, match=r"dates as words.*pd.to_datetime\(X.index\)"):
+            regfactor.AutoForecaster().fit(words)
+    twice = series.assign(entered=days)
+    with pytest.raises(ValueError, match="'entered' besides those in 'day'"):
+        regfactor.AutoForecaster().fit(twice)

@@ -238,7 +238,8 @@ def _remedy(model: Any) -> str:
         return "Of a search save the model that it found: save(search.best_estimator_, path)."
     return (
         "Functions and classes of your own are code: set such parameters (callback, a callable "
-        "kernel) to None before saving."
+        "kernel) to None before saving. A model with a loss or penalty of your own is kept by "
+        "pickle, whose files run code: load only those that you wrote."
     )
 
 

@@ -63,7 +63,7 @@ class Filled:
         if self.n_missing:
             first = f"{count(self.n_missing, 'missing cell')} filled"
         if self.n_limits:
-            first += f", {self.n_limits:,} of them within the limits that they tell"
+            first += f", {self.n_limits:,} of them within the limits that the cells state"
         second = "no gross outliers found"
         if self.flagged:
             second = f"{count(len(self.flagged), 'gross outlier')} flagged"

@@ -155,12 +155,18 @@ def taken_note(found: dict[str, MissingCells]) -> str:
 def proposed_notes(found: dict[str, MissingCells]) -> list[str]:
     """Return notes on words that may mark missing cells, and were kept as categories."""
     notes = []
-    for name, column in found.items():
-        for marker, times in column.proposed.items():
-            notes.append(
-                f"{marker!r} in column {name!r} ({count(times, 'cell')}) was kept as a category; "
-                f'if it marks missing cells, add --missing "{name}={marker}".'
-            )
+    for marker in dict.fromkeys(m for column in found.values() for m in column.proposed):
+        columns = [name for name, column in found.items() if marker in column.proposed]
+        times = sum(found[name].proposed[marker] for name in columns)
+        if len(columns) == 1:
+            where = f"in column {columns[0]!r} ({count(times, 'cell')})"
+            option = f'--missing "{columns[0]}={marker}"'
+        else:
+            where = f"in {listed(columns, 4)} ({count(times, 'cell')})"
+            option = f'--missing "{marker}"'
+        notes.append(
+            f"{marker!r} {where} was kept as a category; if it marks missing cells, add {option}."
+        )
     return notes
 
 

@@ -139,6 +139,12 @@ def _wide(
             f"{seen.table.name} has no column of numbers that changes, so there is nothing to "
             "forecast."
         )
+    flags = [n for n in names if n in seen.of_kind(FLAG)]
+    if flags:
+        job.console.note(
+            f"Flags were forecast as series: {listed(flags)}. --ignore leaves one out; if its "
+            "future is known, add rows with it and name it by --exog."
+        )
     values = seen.frame[names].to_numpy(dtype=float, na_value=np.nan)
     return seen, pandas().DataFrame(values, index=times.index, columns=names)
 

@@ -24,6 +24,7 @@ from regfactor.core.params import warn
 from regfactor.engine.threads import threads
 from regfactor.fitting.certificate import Certificate, no_certificate
 from regfactor.fitting.containers import refuse_containers
+from regfactor.fitting.labels import named_alike, require_same_rows
 from regfactor.fitting.parameters import check_parameters
 from regfactor.problems.base import Problem
 from regfactor.solvers.base import solve_within
@@ -69,6 +70,9 @@ class Estimator(BaseEstimator, abc.ABC):
     _locally = True
     # a bound that is proven, where that of the solution rests on a local search
     _relaxed_bound: float | None = None
+    # the names of the first two tables of a fit, whose rows are matched by position
+    _table_names = ("X", "y")
+    _matches_index = False  # or by the index of frames
     # whether tables may have missing entries, and be sparse
     _takes_missing = False
     _takes_sparse = False
@@ -94,6 +98,8 @@ class Estimator(BaseEstimator, abc.ABC):
             )
             run = Run(limits, Clock(self.time_limit), check_random_state(self.random_state))
             refuse_containers(data)
+            if not self._matches_index and named_alike(*data[:2]) and len(data) > 1:
+                require_same_rows(data[0], data[1], self._table_names)
             try:
                 inputs = self._read(*data, **more)
             except (TypeError, ValueError):

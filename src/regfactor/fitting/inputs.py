@@ -31,8 +31,9 @@ from regfactor.problems.checks import IllegalValues, check_weights
 FLOATS = (np.float64, np.float32)  # in which tables are kept; others become the first
 WORDS = (
     "If the others are numbers, correct that cell or mark it as missing (NaN). If they are "
-    "categories, leave the column out or turn it into numbers; SubspaceImputer, ConvexSubspace and "
-    "FactorModel take it by loss='auto', AutoImputer and AutoMixture in a DataFrame."
+    "categories, leave the column out or turn it into numbers, as by pandas.get_dummies(X); "
+    "SubspaceImputer, ConvexSubspace and FactorModel take it by loss='auto', AutoImputer and "
+    "AutoMixture in a DataFrame."
 )
 DATES = "Turn it into a number, such as days since the first, or leave it out."
 OBJECTS = "Turn it into one number a cell, or leave it out."

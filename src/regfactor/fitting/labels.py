@@ -222,13 +222,36 @@ def require_same_rows(X: Any, y: Any, names: tuple[str, str] = ("X", "y")) -> No
     """Raise unless two tables, or a table and its labels or targets, have as many rows."""
     rows = _num_samples(X)
     others = _num_samples(y)
+    first, second = names
     if rows != others:
-        first, second = names
+        remedy = f"Give {second} one row for each row of {first}"
+        if named_alike(X, y):
+            remedy += f", as by {second}.reindex({first}.index), NaN where it has none"
         raise ValueError(
             f"Found input variables with inconsistent numbers of samples: {first} has "
-            f"{rows} rows and {second} {others}. Give {second} one row for each row of "
-            f"{first}."
+            f"{rows} rows and {second} {others}. {remedy}."
         )
+    require_same_order(X, y, names)
+
+
+def require_same_order(X: Any, y: Any, names: tuple[str, str] = ("X", "y")) -> None:
+    """Raise for frames whose rows have the same names in another order: rows go by position."""
+    if not named_alike(X, y) or X.index.equals(y.index):
+        return
+    if len(X.index) != len(y.index) or not (X.index.is_unique and y.index.is_unique):
+        return
+    if X.index.isin(y.index).all():
+        first, second = names
+        raise ValueError(
+            f"The rows of {first} and {second} have the same index in another order. Give "
+            f"{second}.reindex({first}.index), or, if they are in the same order, "
+            f"{second}.set_axis({first}.index)."
+        )
+
+
+def named_alike(*tables: Any) -> bool:
+    """Return whether the rows of all tables have names, as in frames and series of pandas."""
+    return all(hasattr(table, "iloc") and hasattr(table, "index") for table in tables)
 
 
 def most_likely(scores: Array) -> Array:

@@ -120,6 +120,11 @@ def _hint(value: Any, allowed: list[Any]) -> str:
         if any(issubclass(value, part) for part in parts):
             return f" Give an instance: {value.__name__}()."
         return ""
+    if callable(value) and any(part.__name__ == "Loss" for part in parts):
+        return (
+            " A loss of your own is a class that states its derivatives too: subclass "
+            "regfactor.losses.robust.Residual, as the guide 'Parts of your own' shows."
+        )
     if not isinstance(value, str):
         return ""
     word = nearest(value, _options(allowed))

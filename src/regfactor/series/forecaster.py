@@ -226,6 +226,7 @@ class AutoForecaster(Estimator):
     _no_certificate = "an average of models"
     _locally = False
     _takes_missing = True
+    _matches_index = True  # inputs are found by the dates of the rows
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "season": [StrOptions({AUTO}), COUNT, list, tuple, np.ndarray],
         "log": [StrOptions({AUTO}), "boolean"],

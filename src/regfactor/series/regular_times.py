@@ -18,7 +18,10 @@ from regfactor.core.params import Array
 CALENDAR_RULES = ("MS", "ME", "BMS", "BME", "QS", "QE", "YS", "YE")  # of no even step
 MIN_SHARE = 0.5  # of the times of a rule that must have a row, for the others to be left out
 MIN_BUSINESS_DAYS = 10  # none at a weekend, for these to be left out on purpose
-DATE_WORDS = re.compile(r"\d{4}(-?Q[1-4]|[-/.]\d{1,2}([-/.]\d{1,2}.*)?)$", re.IGNORECASE)
+DATE_WORDS = re.compile(
+    r"(\d{4}(-?Q[1-4]|[-/.]\d{1,2}([-/.]\d{1,2}.*)?)|\d{1,2}([-/.])\d{1,2}\4\d{2,4}( .*)?)$",
+    re.IGNORECASE,
+)
 SEASONS = {
     "ME": 12,
     "MS": 12,
@@ -95,7 +98,8 @@ def checked_index(index: Any) -> Any:
     if kind in ("string", "mixed") and _holds_date_words(index):
         raise ValueError(
             f"The index of X holds dates as words, such as {index[0]!r}. Make them dates: X.index "
-            "= pd.to_datetime(X.index), or pd.PeriodIndex(X.index, freq='Q') for quarters."
+            "= pd.to_datetime(X.index), with dayfirst=True where days come first, or "
+            "pd.PeriodIndex(X.index, freq='Q') for quarters."
         )
     measured = kind in ("integer", "floating", "timedelta64", "timedelta")
     if not (measured or is_dates(index)) or len(index) == 0:

@@ -104,9 +104,15 @@ def _from_pandas(X: Any) -> SeriesRows:
     dated = [name for name, kind in X.dtypes.items() if _is_date_type(kind)]
     if not dated:
         return SeriesRows(X, Times("pandas", list(X.columns), X.index, len(X)))
-    if len(dated) > 1 or type(X.index).__name__ != "RangeIndex":
+    if len(dated) > 1:
         raise ValueError(
-            f"X has dates in column {dated[-1]!r} besides its times; leave the column out."
+            f"X has dates in column {dated[-1]!r} besides those in {dated[0]!r}. Keep the column "
+            "of the times, and leave the other out."
+        )
+    if type(X.index).__name__ != "RangeIndex":
+        raise ValueError(
+            f"X has dates in column {dated[0]!r} besides its index. If they are the times of the "
+            f"rows, make them the index: X.set_index({dated[0]!r}); if not, leave the column out."
         )
     time = dated[0]
     pandas = importlib.import_module("pandas")

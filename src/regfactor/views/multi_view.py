@@ -163,6 +163,7 @@ class MultiViewSubspace(FactorEstimator):
     (200, 5)
     """
 
+    _matches_index = True
     _parameter_constraints = {
         **TABLE_CONSTRAINTS,
         "alpha": [POSITIVE, AUTO, NOISE_OPTION],

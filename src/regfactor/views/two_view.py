@@ -20,6 +20,7 @@ from regfactor.fitting.factor_estimator import TableInputs
 from regfactor.fitting.gross_errors import GrossErrors, warn_of_gross_errors
 from regfactor.fitting.inputs import as_float_table, names_of, row_weights
 from regfactor.fitting.known import RowsToScore
+from regfactor.fitting.labels import named_alike, require_same_rows
 from regfactor.fitting.noise import (
     GROSS_FACTOR,
     NOISE,
@@ -186,6 +187,7 @@ class TwoViewSubspace(TwoViewEstimator):
     (5, 4)
     """
 
+    _table_names = ("X1", "X2")
     _parameter_constraints = {
         **TWO_VIEW_CONSTRAINTS,
         "alpha": [POSITIVE, AUTO, NOISE_OPTION],
@@ -380,6 +382,8 @@ class TwoViewSubspace(TwoViewEstimator):
 
     def _joined(self, X1: Any, X2: Any) -> Any:
         """Return both views side by side, NaN for one that is None."""
+        if named_alike(X1, X2):
+            require_same_rows(X1, X2, self._table_names)
         n_second = len(self._order) - self._n_first
         first = self._view(X1, "X1", self._n_first)
         second = self._view(X2, "X2", n_second)

@@ -216,6 +216,7 @@ class RegularizedARMA(Estimator):
     """
 
     _takes_missing = True
+    _matches_index = True  # inputs are found by the dates of the rows
     _parameter_constraints = {
         **RUN_CONSTRAINTS,
         "p": [ORDER, StrOptions(set(CRITERIA))],
