@@ -102,3 +102,52 @@ def test_the_readme_names_every_command():
     for command in app.registered_commands:
         name = command.name or command.callback.__name__
         assert re.search(rf"regfactor {name}\b|`{name}`", section), name
+
+
+RESULTS = README.parent / "benchmarks" / "results"
+MOVED = 0.15  # share by which a ratio may differ from the README's before that is called stale
+
+
+def result(name):
+    return (RESULTS / f"{name}.md").read_text(encoding="utf-8")
+
+
+def found_in(name, pattern):
+    """The numbers that a pattern with one group finds in a table of results."""
+    found = [float(n) for n in re.findall(pattern, result(name), flags=re.MULTILINE)]
+    assert found, pattern
+    return found
+
+
+def ratios_of_results():
+    """Row of the README's table of CPU time, and the ratios that its results hold."""
+    with_kmeans = r"^\| \w+(?:, weighted)? \| .*\| {} \| .*\*\*([\d.]+)\*\* \| [\d.]+ \|$"
+    robust = r"^\| ours / pyrpca \| ([\d.]+) \| [\d.]+ \| [\d.]+ \|$"
+    most = r"^\| ours / pyrpca \| [\d.]+ \| [\d.]+ \| ([\d.]+) \|$"
+    varmax = r"^\| \d \| [\d.]+ s \| .*?\*\*(\d+)\*\*"
+    epca = r"^\| \w+ \| \d \| ours, alpha=1.*\| 1/([\d.]+) \|"
+    digits = r"^\| digits \| {} \| ours, [^|]*\| \d+ \| \d+ \| [\d.]+ \| ([\d.]+) \|"
+    cca = r"\| \*\*1/(\d+)\*\*, 1/\d+ \|"
+    million = result("ratings").split("## A tenth of")[1].split("\n## ")[0]
+    ratings = re.findall(r"ConvexSubspace\(max_rank=40\).*? s \| ([\d.]+) \|", million)
+    estimator = r"^\| \d \| [\d.]+ s \| [\d.e-]+ \| .*proven \| .*? \| \*\*([\d.]+)\*\* \|"
+    return {
+        "completion, 1,000 x 500": found_in("completion", estimator),
+        "exact principal component pursuit": found_in("robust", robust) + found_in("robust", most),
+        "exponential-family PCA": [1 / n for n in found_in("epca", epca)],
+        "k-means, 200,000": found_in("clusters", with_kmeans.format("float64")),
+        "the same, float32": found_in("clusters", with_kmeans.format("float32")),
+        "canonical correlation": [1 / n for n in found_in("cca", cca)],
+        "VARMA(1, 1)": [1 / n for n in found_in("arma", varmax)],
+        "999,142 generated ratings": [float(n) for n in ratings],
+        "non-negative factors": found_in("nmf", digits.format("squared")),
+        "the same under KL": found_in("nmf", digits.format("kl")),
+    }
+
+
+@pytest.mark.parametrize("row", sorted(ratios_of_results()))
+def test_the_ratios_of_cpu_time_are_those_of_the_results(row):
+    found = ratios_of_results()[row]
+    line = next(line for line in text_of_readme().splitlines() if line.startswith(f"| {row}"))
+    shown = [float(n) for n in re.findall(r"\d*\.\d+", line.rsplit("|", 2)[1])]
+    assert shown == pytest.approx([min(found), max(found)], rel=MOVED), (line, found)

@@ -52,10 +52,10 @@ def regfactor(
 ) -> None:
     """Regularized factor models for tables: fill, label, cluster, embed, denoise, forecast.
 
-    With a proof and a report.
+    Each command prints how it read the table, what it did, and how sure the result is.
 
-    Commands that fill, label, cluster, embed, denoise, forecast or score write
-    <stem>.<command>.csv (or .parquet) and <stem>.<command>.html next to their input.
+    Commands that fill, label, cluster, embed, denoise, forecast or score write the result to
+    <stem>.<command>.csv (or .parquet) and a report to <stem>.<command>.html next to their input.
     """
 
 
@@ -87,7 +87,7 @@ def label(
     settings: Settings,
     task: Annotated[
         str | None,
-        typer.Option(help="classification or regression; otherwise read off the target."),
+        typer.Option(help="classification or regression. By default the target decides."),
     ] = None,
     unlabeled: Annotated[
         str | None,
@@ -119,7 +119,9 @@ def cluster(
     settings: Settings,
     clusters: Annotated[
         str,
-        typer.Option(help="How many; auto: by BIC, or by silhouettes (2 to 10) with --divergence."),
+        typer.Option(
+            help="Number of clusters; auto: by BIC, or by silhouettes (2 to 10) with --divergence."
+        ),
     ] = "auto",
     divergence: Annotated[
         str,
@@ -152,7 +154,7 @@ def cluster(
 def embed(
     table: Source,
     settings: Settings,
-    dimensions: Annotated[int, typer.Option(help="Numbers for each row.", min=1)] = 2,
+    dimensions: Annotated[int, typer.Option(help="Number of codes for each row.", min=1)] = 2,
     family: Annotated[
         str,
         typer.Option(
@@ -198,19 +200,25 @@ def denoise(
 def forecast(
     series: Annotated[
         Path,
-        typer.Argument(metavar="SERIES", help="Rows are times.", show_default=False),
+        typer.Argument(
+            metavar="SERIES", help=f"A row for each time. {SOURCE_HELP}", show_default=False
+        ),
     ],
     settings: Settings,
-    horizon: Annotated[int, typer.Option(help="How many times ahead.", min=1)] = 12,
-    level: Annotated[float, typer.Option(help="Share of what comes that intervals hold.")] = 0.9,
+    horizon: Annotated[int, typer.Option(help="Number of times to forecast.", min=1)] = 12,
+    level: Annotated[
+        float, typer.Option(help="Share of the future values that the intervals contain.")
+    ] = 0.9,
     time: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Of the times; otherwise the one of dates."),
+        typer.Option(
+            metavar="COLUMN", help="Column of the times. By default the only one of dates."
+        ),
     ] = None,
     season: Annotated[
         int | None,
         typer.Option(
-            help="Rows of a season, imposed; 1 for none. Otherwise found in the series.",
+            help="Number of rows in a season; 1 for none. By default it is found in the series.",
             min=1,
         ),
     ] = None,
@@ -236,7 +244,8 @@ def forecast(
         typer.Option(
             "--series",
             metavar="COLUMN",
-            help="Of the names of series in a long table; otherwise the one that separates them.",
+            help="Column that names the series in a long table. By default the one that separates "
+            "them.",
         ),
     ] = None,
     resample: Annotated[
@@ -258,11 +267,15 @@ def forecast(
 def score(
     model: Annotated[
         Path,
-        typer.Argument(metavar="MODEL", help="A file of --save.", show_default=False),
+        typer.Argument(metavar="MODEL", help="Model file that --save wrote.", show_default=False),
     ],
     rows: Annotated[
         Path,
-        typer.Argument(metavar="NEW_ROWS", help="A table like the one fitted.", show_default=False),
+        typer.Argument(
+            metavar="NEW_ROWS",
+            help="Table with the columns of the one that was fitted.",
+            show_default=False,
+        ),
     ],
     settings: Settings,
 ) -> None:
@@ -284,10 +297,12 @@ def reproduce(
     ],
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="Two splits: does everything run?"),
+        typer.Option("--quick", help="Two splits only, to see whether everything runs."),
     ] = False,
-    splits: Annotated[int | None, typer.Option(help="Splits of each data set.", min=1)] = None,
-    jobs: Annotated[int, typer.Option(help="Processes.", min=1)] = 1,
+    splits: Annotated[
+        int | None, typer.Option(help="Number of splits of each data set.", min=1)
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Number of processes.", min=1)] = 1,
 ) -> None:
     """Run an experiment of the papers again (from a checkout of the source)."""
     _run("reproduce", Settings(), experiment, quick, splits, jobs)

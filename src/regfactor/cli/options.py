@@ -20,23 +20,25 @@ READING: dict[str, Any] = {
     "json": typer.Option("--json", help="Print the result as JSON.", rich_help_panel=FILES),
     "verbose": typer.Option(
         "--verbose",
-        help="Print what is proven of the fit, too.",
+        help="Print the certificate of the fit as well, where there is one.",
         rich_help_panel=FILES,
     ),
     "encoding": typer.Option(
-        help="Of a text file; otherwise found.",
+        help="Encoding of a text file. By default it is detected.",
         rich_help_panel=FILES,
     ),
     "delimiter": typer.Option(
-        help="Between the cells of a text file: a sign, tab or space; otherwise found.",
+        help="What separates the cells of a text file: a character, tab or space. By default it "
+        "is detected.",
         rich_help_panel=FILES,
     ),
     "decimal": typer.Option(
-        help="The decimal mark, '.' or ','; otherwise found by all numbers of the file.",
+        help="The decimal mark, '.' or ','. By default all numbers of the file decide.",
         rich_help_panel=FILES,
     ),
     "thousands": typer.Option(
-        help="The mark between thousands, such as ',' or '.'; otherwise found.",
+        help="The mark between thousands, such as ',' or '.'. By default all numbers of the file "
+        "decide.",
         rich_help_panel=FILES,
     ),
     "header": typer.Option(
@@ -45,19 +47,21 @@ READING: dict[str, Any] = {
         rich_help_panel=FILES,
     ),
     "header_rows": typer.Option(
-        help="How many rows hold names; otherwise found.",
+        help="Number of rows that hold names. By default it is detected.",
         min=1,
         rich_help_panel=FILES,
     ),
-    "skip": typer.Option(help="Lines above the names to leave out.", min=0, rich_help_panel=FILES),
+    "skip": typer.Option(
+        help="Number of lines above the names to leave out.", min=0, rich_help_panel=FILES
+    ),
     "skip_last": typer.Option(
-        help="Rows at the end to leave out, such as totals.",
+        help="Number of rows at the end to leave out, such as totals.",
         min=0,
         rich_help_panel=FILES,
     ),
-    "sheet": typer.Option(help="Of a spreadsheet.", rich_help_panel=FILES),
+    "sheet": typer.Option(help="Name of the sheet of a spreadsheet.", rich_help_panel=FILES),
     "absent": typer.Option(
-        help="What entries are that a sparse matrix does not store: zero or missing.",
+        help="Meaning of the entries that a sparse matrix does not store: zero or missing.",
         rich_help_panel=FILES,
     ),
     "missing": typer.Option(
@@ -73,13 +77,14 @@ READING: dict[str, Any] = {
 }
 WRITING: dict[str, Any] = {
     "out": typer.Option(
-        help="Folder of the results, in place of the input's; - for the table on standard "
-        "output and no files.",
+        help="Folder of the results. By default that of the input; - writes the table to standard "
+        "output, and no files.",
         rich_help_panel=FILES,
     ),
     "force": typer.Option("--force", help="Replace results that exist.", rich_help_panel=FILES),
     "format": typer.Option(
-        help="csv or parquet; otherwise Parquet for Parquet and Feather, CSV for the others.",
+        help="Format of the results: csv or parquet. By default Parquet for Parquet and Feather, "
+        "CSV for the others.",
         rich_help_panel=FILES,
     ),
 }
@@ -99,7 +104,7 @@ FITTING: dict[str, Any] = {
         help="Use a column that was left out. May be repeated.",
         rich_help_panel=COLUMNS,
     ),
-    "seed": typer.Option(help="Of all that is random.", min=0, max=2**32 - 1),
+    "seed": typer.Option(help="Seed of the random numbers.", min=0, max=2**32 - 1),
 }
 TEXT: dict[str, Any] = {
     "text": typer.Option(
