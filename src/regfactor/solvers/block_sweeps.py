@@ -1,7 +1,9 @@
-"""Sweeps over the blocks of a table: exact codes, then exact components and offsets.
+"""Sweeps over the blocks of a table: exact codes, then better components and offsets.
 
 Alternating ridge regressions, one pass over the table each. The Gram matrix of the residuals, which
 the same pass adds up, shows directions that are missing among the components, and proves the bound.
+Where a few sweeps do not end, small atoms near the noise remain, which regressions turn and resize
+only slowly; proximal gradient steps, whose components follow from the same sums, then take over.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from regfactor.core.linalg import positive_or_one
 from regfactor.core.loop import Iterate
 from regfactor.core.params import EPS, SMALLEST_NORMAL, Array
 from regfactor.problems.block_squares import BlockPoint, BlockSquares, BlockSums
@@ -22,6 +25,10 @@ MIN_RATIO = 1.25  # a direction counts as an atom if it is larger than the last 
 EXTRA_ATOMS = 4  # that are added in addition, and after each pass
 TINY_ATOM = 1e-9  # share of the largest singular value below which a component is dropped
 MIN_NEW_PART = 0.5  # length of a new direction outside of the components
+MAX_SWEEPS = 6  # before proximal steps
+# of a proximal step in units of 1 / mean curvature: a mask acts on incoherent matrices like its
+# density, and codes that are then minimized lengthen the step
+FIRST_STEP = 0.4
 SETTLED_SWEEPS = 3  # with less than the tolerance of change, after which a limited rank has ended
 
 
@@ -49,6 +56,7 @@ class BlockSweeps(Solver):
         last = np.inf
         unchanged = 0
         step = 1.0
+        passes = 0
         while True:
             sums = problem.sums(C, b)
             limited = self.max_rank is not None and len(C) >= self.max_rank
@@ -61,6 +69,11 @@ class BlockSweeps(Solver):
             last = value
             settled = limited and unchanged >= SETTLED_SWEEPS
             yield problem.iterate(C, b, sums, settled=settled, rank_limited=limited)
+            passes += 1
+            if passes > MAX_SWEEPS and not limited:
+                C, b = proximal(problem, C, b, sums, step * FIRST_STEP)
+                C = C[: self.max_rank]
+                continue
             old = C
             C, b = improved(problem, C, b, sums)
             C = resized(problem, C, BlockPoint(old, b, sums.moments), sums, step)
@@ -95,6 +108,43 @@ class BlockSweeps(Solver):
         room = max(room, 0)
         grown = np.sqrt((sizes[:room] - problem.alpha) / problem.density)
         return np.vstack([C, grown[:, None] * V[:room]])
+
+
+def proximal(
+    problem: BlockSquares,
+    C: Array,
+    b: Array,
+    sums: BlockSums,
+    step: float,
+) -> tuple[Array, Array]:
+    """Return the components of prox(Z - t G), t the step per mean curvature, and better offsets.
+
+    Singular values and right vectors of W = Z - t G are those of W'W = Z'Z - t (Z'G + G'Z) +
+    t^2 G'G, all of which the pass has added up: Z'G = C' Phi'G, and the equations of the columns
+    hold Phi'G. Codes of W are not needed, as those that the next pass finds are no worse.
+    """
+    t = step / problem.density
+    k = len(C)
+    first, second = np.triu_indices(k + 1)
+    inner = second < k
+    equations = np.zeros((len(b), k, k))
+    equations[:, first[inner], second[inner]] = sums.equations[:, inner]
+    equations[:, second[inner], first[inner]] = sums.equations[:, inner]
+    pull = np.einsum("jab,bj->aj", equations, C) - sums.right[:, :k].T
+    moments = sums.moments
+    if problem.fit_intercept:
+        # the mean of the codes is free in the offsets, and costs in Z
+        mean = sums.codes / sums.total
+        b = b + mean @ C - step * sums.offsets / positive_or_one(problem.count)
+        moments = moments - sums.total * np.outer(mean, mean)
+        pull = pull - np.outer(mean, sums.offsets)
+    gram = np.triu(sums.gram)
+    gram = gram + np.triu(gram, 1).T
+    cross = C.T @ pull
+    squares, V = np.linalg.eigh(C.T @ moments @ C - t * (cross + cross.T) + t * t * gram)
+    sizes = np.sqrt(np.maximum(squares[::-1], 0)) - t * problem.alpha
+    kept = sizes > 0
+    return np.sqrt(sizes[kept])[:, None] * V[:, ::-1].T[kept], b
 
 
 def resized(
