@@ -404,3 +404,16 @@ def test_dates_of_series_in_a_column_are_told_how_to_become_times():
     twice = series.assign(entered=days)
     with pytest.raises(ValueError, match="'entered' besides those in 'day'"):
         regfactor.AutoForecaster().fit(twice)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [ConvexSubspace(alpha=1.0), regfactor.BregmanKMeans(2), regfactor.AutoMixture(2)],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_masked_weights_are_refused(estimator):
+    X = np.nan_to_num(an_incomplete_table())
+    weights = np.ma.MaskedArray(np.ones(len(X)), mask=np.arange(len(X)) == 3)
+    with pytest.raises(ValueError, match="sample_weight contains NaN"):
+        estimator.fit(X, sample_weight=weights)
+    estimator.fit(X, sample_weight=np.ma.MaskedArray(np.ones(len(X))))

@@ -314,6 +314,7 @@ def row_weights(X: Any, sample_weight: Any) -> Array | None:
     """Return the weights of rows, None where all are one."""
     if sample_weight is None:
         return None
+    sample_weight = unmasked(sample_weight)  # masked ones are NaN, which are refused
     as_floats(sample_weight, "sample_weight")
     rows = np.asarray(_check_sample_weight(sample_weight, X, ensure_non_negative=True))
     if not rows.any():
