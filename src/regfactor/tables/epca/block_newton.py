@@ -29,7 +29,7 @@ SUM_ROUNDING = {8: 1e-9, 4: 2e-6}
 
 
 @dataclass
-class ColumnSums:
+class NewtonSums:
     """Sums over rows, by columns: losses, gradients in [C; B], upper triangles of the Hessians."""
 
     costs: Array
@@ -37,10 +37,10 @@ class ColumnSums:
     grams: Array
 
     @staticmethod
-    def zeros(width: int, d: int) -> ColumnSums:
+    def zeros(width: int, d: int) -> NewtonSums:
         """Return sums of no rows; `width` is the number of coefficients of a column."""
         n_pairs = width * (width + 1) // 2
-        return ColumnSums(np.zeros(d), np.zeros((width, d)), np.zeros((n_pairs, d)))
+        return NewtonSums(np.zeros(d), np.zeros((width, d)), np.zeros((n_pairs, d)))
 
     def add(self, D: Array, at: Expansion, weights: Array | None) -> None:
         """Add rows with regressors D, the expansion of their losses, and their weights."""
@@ -110,7 +110,7 @@ def _started(problem: BlockedFactored, start: FactorPoint) -> FreeFactors:
     return FreeFactors(D, E, F.codes[:, :k], F.C[:k], F.codes[:, k:], B)
 
 
-def _objective(problem: BlockedFactored, state: FreeFactors, sums: ColumnSums) -> float:
+def _objective(problem: BlockedFactored, state: FreeFactors, sums: NewtonSums) -> float:
     on_codes = problem.counts.weights @ np.square(state.Phi).sum(axis=1, dtype=np.float64)
     squares = float(on_codes + np.square(state.C).sum(dtype=np.float64))
     return float(sums.costs.sum()) + problem.alpha / 2 * squares
@@ -127,10 +127,10 @@ def _block_weights(problem: BlockedFactored, rows: slice) -> Array | None:
     return weights[rows]
 
 
-def _summed(problem: BlockedFactored, state: FreeFactors) -> ColumnSums:
+def _summed(problem: BlockedFactored, state: FreeFactors) -> NewtonSums:
     """Return the sums over rows at the present factors."""
     fixed = np.hstack([state.Phi, state.D])
-    sums = ColumnSums.zeros(fixed.shape[1], problem.counts.shape[1])
+    sums = NewtonSums.zeros(fixed.shape[1], problem.counts.shape[1])
     left = state.left
     right = state.right
     for rows, data in problem.counts.blocks():
@@ -155,7 +155,7 @@ def _column_costs(problem: BlockedFactored, left: Array, right: Array) -> Array:
 def _improved_components(
     problem: BlockedFactored,
     state: FreeFactors,
-    sums: ColumnSums,
+    sums: NewtonSums,
 ) -> FreeFactors:
     """Take a Newton step in the columns of [C; B]; one that raises its column is shortened."""
     k = len(state.C)
@@ -206,7 +206,7 @@ def _newton_steps(grams: Array, ridge: Array, gradient: Array) -> Array:
 def _improved_codes(
     problem: BlockedFactored,
     state: FreeFactors,
-) -> tuple[FreeFactors, ColumnSums]:
+) -> tuple[FreeFactors, NewtonSums]:
     """Take a Newton step in every row of [Phi, A], and sum over the rows where it leads.
 
     A row's weight multiplies its penalty too, so that it cancels.
@@ -217,7 +217,7 @@ def _improved_codes(
     codes = np.hstack([state.Phi, state.A])
     found = np.empty_like(codes)
     n_columns = state.Phi.shape[1] + state.D.shape[1]
-    sums = ColumnSums.zeros(n_columns, problem.counts.shape[1])
+    sums = NewtonSums.zeros(n_columns, problem.counts.shape[1])
     for rows, data in problem.counts.blocks():
         D = state.D[rows]
         improved, at = _improved_block(data, codes[rows], D, fixed, state.B, ridge)
