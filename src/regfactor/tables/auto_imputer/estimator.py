@@ -139,8 +139,9 @@ class AutoImputer(Transformer, PoolEstimator):
     *type* is whole numbers or truth values is filled by the nearest of these, a category by
     the most probable level.
 
-    Single numbers more than 100 interquartile ranges from the median of their column are taken for
-    gross errors: they are kept, with a warning, and no model is fitted to them.
+    Single numbers more than 100 interquartile ranges from the median of their column, which are far
+    off in logarithms too, are taken for gross errors, up to a tenth of a column: they are kept,
+    with a warning, and no model is fitted to them.
 
     Intervals, sets and draws assume that entries are missing at random given the observed ones.
     Where missing entries of other columns go with the residuals of a column, they are inputs of its
