@@ -10,12 +10,62 @@ import numpy as np
 import scipy.sparse
 
 from benchmarks._peers import MB, QUICK, cpu, grown, in_fresh_process, table, versions
-from benchmarks.scale import COLUMNS, TOL, draw
+from benchmarks.scale import (
+    ABOVE_NOISE,
+    BLOCK,
+    COLUMNS,
+    NOISE,
+    PER_ROW,
+    RANK,
+    TOL,
+    observed_columns,
+    popularity,
+)
 from regfactor import BlockTable, ConvexSubspace
 
-# a quarter of 10^6 x 500 with 2 x 10^7 entries and of 5 x 10^5 x 100
-SPARSE_ROWS, DENSE_ROWS, DENSE_COLUMNS = (20_000, 20_000, 100) if QUICK else (250_000, 125_000, 100)
-N_PIECES, DENSE_RANK, DENSE_NOISE = 10, 5, 0.5
+# of sparse tables with 10^5 to 10^8 entries; that of 10^7 is also fitted in memory
+SPARSE_ROWS = (5_000, 50_000, 500_000, 5_000_000)
+IN_MEMORY = 500_000
+DENSE_ROWS, DENSE_COLUMNS = 500_000, 100
+if QUICK:
+    SPARSE_ROWS = (5_000, 20_000)
+    IN_MEMORY = 20_000
+    DENSE_ROWS = 20_000
+PIECE_ROWS, DENSE_RANK, DENSE_NOISE = 50_000, 5, 0.5
+
+
+def piece(n: int, V: np.ndarray, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
+    """Return some rows of U V' + noise at their observed entries, and the Gram matrix of the noise."""
+    # one drawn pattern, under other columns in every stretch of rows
+    pattern = observed_columns(np.full(BLOCK, PER_ROW), popularity("even"), rng)
+    starts = range(0, n, BLOCK)
+    parts = [rng.permutation(COLUMNS)[pattern].reshape(-1, PER_ROW) for _ in starts]
+    columns = np.sort(np.concatenate(parts)[:n], axis=1).ravel().astype(np.int32)
+    codes = rng.normal(size=(n, RANK))
+    rows = np.repeat(np.arange(n), PER_ROW)
+    values = np.empty(len(columns))
+    for start in range(0, len(columns), BLOCK * PER_ROW):
+        at = slice(start, start + BLOCK * PER_ROW)
+        values[at] = np.einsum("ek,ek->e", codes[rows[at]], V[columns[at]])
+    noise = NOISE * rng.normal(size=len(columns))
+    offsets = np.arange(0, len(columns) + 1, PER_ROW)
+    gram = scipy.sparse.csr_array((noise, columns, offsets), (n, COLUMNS))
+    table = scipy.sparse.csr_array((values + noise, columns, offsets), (n, COLUMNS))
+    return table, (gram.T @ gram).toarray()
+
+
+def write(folder: Path, n: int) -> tuple[list[Path], float]:
+    """Write a sparse table piece by piece; return the files and alpha. For a fresh process."""
+    rng = np.random.default_rng(0)
+    V = rng.normal(size=(COLUMNS, RANK)) / np.sqrt(RANK)
+    paths = []
+    noise = np.zeros((COLUMNS, COLUMNS))
+    for start in range(0, n, PIECE_ROWS):
+        rows, own = piece(min(PIECE_ROWS, n - start), V, rng)
+        noise += own
+        paths.append(folder / f"{n}-{start}.npz")
+        scipy.sparse.save_npz(paths[-1], rows, compressed=False)
+    return paths, ABOVE_NOISE * float(np.sqrt(np.linalg.eigvalsh(noise)[-1]))
 
 
 def fit(source: Any, alpha: float) -> tuple[float, float, float, int]:
@@ -78,18 +128,18 @@ def main() -> str:
     """Write both tables to files, fit them in fresh processes and return the table."""
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        X, alpha = draw(SPARSE_ROWS, "even")
-        height = SPARSE_ROWS // N_PIECES
-        paths = [Path(folder) / f"{k}.npz" for k in range(N_PIECES)]
-        for k, path in enumerate(paths):
-            piece = X[k * height : (k + 1) * height]
-            scipy.sparse.save_npz(path, piece, compressed=False)
-        name = f"sparse {SPARSE_ROWS:,} x {COLUMNS}, {X.nnz:,} entries"
-        entries = X.nnz
-        del X
-        found = in_fresh_process(of_pieces, paths, alpha)
-        rows.append(row(f"{name}, {N_PIECES} blocks on disk", found, entries))
-        rows.append(row(f"{name}, in memory", in_fresh_process(of_memory, paths, alpha), entries))
+        for n in SPARSE_ROWS:
+            paths, alpha = in_fresh_process(write, Path(folder), n)
+            entries = n * PER_ROW
+            name = f"sparse {n:,} x {COLUMNS}, {entries:,} entries"
+            found = in_fresh_process(of_pieces, paths, alpha)
+            blocks = f"{name}, {len(paths)} files"
+            rows.append(row(blocks, found, entries))
+            if n == IN_MEMORY:
+                found = in_fresh_process(of_memory, paths, alpha)
+                rows.append(row(f"{name}, in memory", found, entries))
+            for path in paths:
+                path.unlink()
         rng = np.random.default_rng(0)
         V = rng.normal(size=(DENSE_RANK, DENSE_COLUMNS))
         path = Path(folder) / "dense.npy"
