@@ -250,7 +250,7 @@ def gram_of_rows_numpy(table: SparseRows, values: Array) -> Array:
 
 
 @frozen
-class ColumnSums:
+class EntrySums:
     """What a pass over the entries of a table adds up, all of it weighted.
 
     Attributes
@@ -291,7 +291,7 @@ def sums_of_columns(
     D: Array,
     weights: Array,
     with_gram: bool,
-) -> ColumnSums:
+) -> EntrySums:
     """Return sums over the entries of a table, in float64.
 
     Parameters
@@ -306,7 +306,7 @@ def sums_of_columns(
 
     Returns
     -------
-    ColumnSums
+    EntrySums
     """
     n_rows, n_columns = table.shape
     numbers = [np.ascontiguousarray(a, np.float64) for a in (entries.g, entries.r, entries.x)]
@@ -344,7 +344,7 @@ def sums_of_columns(
     )
     squares, product, size = totals.tolist()
     found = products if with_gram else None
-    return ColumnSums(squares, product, size, offsets, found, equations, right)
+    return EntrySums(squares, product, size, offsets, found, equations, right)
 
 
 def sums_of_columns_numpy(
@@ -353,7 +353,7 @@ def sums_of_columns_numpy(
     D: Array,
     weights: Array,
     with_gram: bool,
-) -> ColumnSums:
+) -> EntrySums:
     """Multiply sparse matrices, with the pairs of some rows of D at a time."""
     w = weights[table.rows]
     g = w * entries.g
@@ -369,7 +369,7 @@ def sums_of_columns_numpy(
     for start in range(0, len(D), height):
         pairs = products_of_pairs(D[start : start + height])
         equations += of_weights[start : start + height].T @ pairs
-    return ColumnSums(
+    return EntrySums(
         float(np.vdot(g, entries.g)),
         float(np.vdot(g, entries.r)),
         float(np.vdot(w * entries.r, entries.r)),
