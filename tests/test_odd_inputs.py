@@ -365,6 +365,12 @@ def test_rows_in_another_order_are_refused():
     ):
         with pytest.raises(ValueError, match=r"X and y have the same index.*y.set_axis\(X.index\)"):
             estimator.fit(first, shuffled["c"])
+    weights = shuffled["c"].abs()
+    for estimator in (ConvexSubspace(alpha=1.0), regfactor.BregmanKMeans(2), AutoImputer()):
+        with pytest.raises(ValueError, match="X and sample_weight have the same index in another"):
+            estimator.fit(first, sample_weight=weights)
+    with pytest.raises(ValueError, match="X1 and sample_weight have the same index in another"):
+        TwoViewSubspace(alpha=1.0).fit(first, second, sample_weight=weights)
     again = TwoViewSubspace(alpha=1.0).fit(first, shuffled.reindex(first.index))
     assert again.codes_ == pytest.approx(model.codes_)
     # rows that have other names, or none, go by position

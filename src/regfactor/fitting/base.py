@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from regfactor.core.loop import Clock, Limits, Record, Solution, relative
@@ -30,6 +30,9 @@ from regfactor.problems.base import Problem
 from regfactor.solvers.base import solve_within
 
 Stated = TypeVar("Stated", bound=Problem[Any])
+
+
+WEIGHTS = ("sample_weight", "entry_weight", "offset", "covariates")  # of tables, in this order
 
 
 @dataclass(frozen=True)
@@ -70,8 +73,9 @@ class Estimator(BaseEstimator, abc.ABC):
     _locally = True
     # a bound that is proven, where that of the solution rests on a local search
     _relaxed_bound: float | None = None
-    # the names of the first two tables of a fit, whose rows are matched by position
-    _table_names = ("X", "y")
+    # the names of what a fit is given for its rows, which are matched by position; () where they
+    # are those of scikit-learn
+    _row_names: tuple[str, ...] = ()
     _matches_index = False  # or by the index of frames
     # whether tables may have missing entries, and be sparse
     _takes_missing = False
@@ -98,8 +102,7 @@ class Estimator(BaseEstimator, abc.ABC):
             )
             run = Run(limits, Clock(self.time_limit), check_random_state(self.random_state))
             refuse_containers(data)
-            if not self._matches_index and named_alike(*data[:2]) and len(data) > 1:
-                require_same_rows(data[0], data[1], self._table_names)
+            self._refuse_other_order(data)
             try:
                 inputs = self._read(*data, **more)
             except (TypeError, ValueError):
@@ -114,6 +117,19 @@ class Estimator(BaseEstimator, abc.ABC):
                 published = self._publish(choice, solution, inputs, run)
                 self._record(published)
         return self
+
+    def _refuse_other_order(self, data: tuple[Any, ...]) -> None:
+        """Raise for frames, targets or weights whose rows have the names of X in another order."""
+        if self._matches_index:
+            return
+        for j, other in enumerate(data[1:], start=1):
+            if not named_alike(data[0], other):
+                continue
+            names = self._row_names
+            if not names:
+                supervised = get_tags(self).target_tags.required
+                names = ("X", "y", "sample_weight") if supervised else ("X", *WEIGHTS)
+            require_same_rows(data[0], other, (names[0], names[j]))
 
     @abc.abstractmethod
     def _read(self, *data: Any, **more: Any) -> Any:

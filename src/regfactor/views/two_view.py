@@ -187,7 +187,7 @@ class TwoViewSubspace(TwoViewEstimator):
     (5, 4)
     """
 
-    _table_names = ("X1", "X2")
+    _row_names = ("X1", "X2", "sample_weight")
     _parameter_constraints = {
         **TWO_VIEW_CONSTRAINTS,
         "alpha": [POSITIVE, AUTO, NOISE_OPTION],
@@ -383,7 +383,7 @@ class TwoViewSubspace(TwoViewEstimator):
     def _joined(self, X1: Any, X2: Any) -> Any:
         """Return both views side by side, NaN for one that is None."""
         if named_alike(X1, X2):
-            require_same_rows(X1, X2, self._table_names)
+            require_same_rows(X1, X2, ("X1", "X2"))
         n_second = len(self._order) - self._n_first
         first = self._view(X1, "X1", self._n_first)
         second = self._view(X2, "X2", n_second)
