@@ -162,3 +162,17 @@ def test_oblique_factors_may_correlate_and_orthogonal_ones_do_not():
     np.testing.assert_allclose(rotate(mixed).correlations, np.eye(2), atol=1e-9)
     with pytest.raises(ValueError, match="method"):
         rotate(mixed, method="varymax")
+
+
+def test_the_dispersion_knows_exposures_and_does_not_depend_on_storage():
+    random = np.random.default_rng(12)
+    depth = np.exp(1.2 * random.normal(size=300))
+    Z = 0.5 + 0.3 * random.normal(size=(300, 2)) @ random.normal(size=(2, 40))
+    means = depth[:, None] * np.exp(Z)
+    X = random.poisson(means * random.gamma(2.0, 0.5, means.shape)).astype(float)
+    model = ExponentialFamilyPCA(2, "negative_binomial", row_offset="total", random_state=0)
+    theta = model.fit(X).theta_
+    assert theta == pytest.approx(2.0, rel=0.2)
+    assert model.fit(scipy.sparse.csr_array(X)).theta_ == theta
+    given = ExponentialFamilyPCA(2, "negative_binomial", random_state=0)
+    assert given.fit(X, offset=np.log(depth)).theta_ == pytest.approx(2.0, rel=0.2)

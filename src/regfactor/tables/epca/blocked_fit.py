@@ -184,7 +184,11 @@ def _sampled_rows(inputs: BlockedInputs, elements: int, seed: int) -> Array:
     return np.sort(chosen)
 
 
-def with_theta(inputs: BlockedInputs, problem: BlockedFactored, run: Run) -> BlockedFactored:
+def with_theta(
+    inputs: BlockedInputs,
+    problem: BlockedFactored,
+    random: np.random.Generator,
+) -> BlockedFactored:
     """Return the problem with the dispersion of greatest likelihood, and a start near its solution.
 
     The dispersion is first that about the means of columns, then that about the means of a fit with
@@ -192,7 +196,7 @@ def with_theta(inputs: BlockedInputs, problem: BlockedFactored, run: Run) -> Blo
     """
     if not is_option(getattr(problem.counts.loss, "theta", None), "auto"):
         return problem
-    rows = _sampled_rows(inputs, DISPERSION_ELEMENTS, run.seed())
+    rows = _sampled_rows(inputs, DISPERSION_ELEMENTS, int(random.integers(2**31 - 1)))
     x = inputs.table[rows].toarray().astype(np.float64)
     offset = None
     if inputs.offset is not None:
@@ -205,7 +209,7 @@ def with_theta(inputs: BlockedInputs, problem: BlockedFactored, run: Run) -> Blo
     means = np.broadcast_to(of_columns, x.shape)
     if offset is not None:
         means = means * np.exp(offset)
-    folds = np.random.default_rng(run.seed()).integers(N_FOLDS, size=x.shape)
+    folds = random.integers(N_FOLDS, size=x.shape)
     point = None
     for _ in range(N_ROUNDS):
         loss = NegativeBinomial(pooled_theta(x, means, np.ones_like(x)))

@@ -35,7 +35,9 @@ def is_large_sparse(X: Any, sparse_zeros: str) -> bool:
 def takes_blocks(loss: Loss, offset: Any, table: Any) -> bool:
     """Return whether a large sparse table is fitted block by block under a loss and an offset."""
     by_row = offset is None or np.ndim(offset) == 1 or np.shape(offset)[1:] == (1,)
-    return isinstance(loss, BLOCKED_LOSSES) and by_row and not np.isnan(table.data).any()
+    if is_sparse(table) and np.isnan(table.data).any():
+        return False
+    return isinstance(loss, BLOCKED_LOSSES) and by_row
 
 
 def as_sparse_table(estimator: Any, X: Any, reset: bool) -> Any:

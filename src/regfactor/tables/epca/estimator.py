@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, replace
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import StrOptions
@@ -503,12 +504,16 @@ class ExponentialFamilyPCA(FactorTransformer):
             table = kernel.gram()
         rows = row_weights(table, sample_weight)
         entries = entry_weights(table, entry_weight, None)
-        if isinstance(loss, NegativeBinomial) and is_option(loss.theta, "auto"):
-            check_values(Poisson(), table)
-            weights = entries if rows is None else weigh_rows(table, entries, rows)
-            loss = NegativeBinomial(common_theta(table, weights))
         added = as_offset(offset, table, loss)
         regressors = self._read_covariates(covariates, table, loss)
+        if isinstance(loss, NegativeBinomial) and is_option(loss.theta, "auto"):
+            check_values(Poisson(), table)
+            plain = entries is None and self._counts_by_rows(table, loss, added)
+            if plain and not scipy.sparse.issparse(table) and not np.isnan(table).any():
+                loss = self._loss_of_counts(table, loss, rows, added, regressors)
+            else:
+                weights = entries if rows is None else weigh_rows(table, entries, rows)
+                loss = NegativeBinomial(common_theta(table, weights))
         given = WeightedTable(table, rows, entries, added, regressors)
         learned = given.learned
         if is_option(self.alpha, "auto") or is_option(self.n_components, "auto"):
@@ -522,10 +527,36 @@ class ExponentialFamilyPCA(FactorTransformer):
 
     def _is_blocked(self, X: Any, loss: Loss, entry_weight: Any, offset: Any) -> bool:
         """Return whether a table is read block by block, since it is sparse and large."""
-        plain = entry_weight is None and self.kernel is None and self.n_components is not None
-        if not (plain and self.alpha != 0 and is_large_sparse(X, self.sparse_zeros)):
+        if entry_weight is not None or not is_large_sparse(X, self.sparse_zeros):
             return False
-        return takes_blocks(loss, offset, X)
+        return self._counts_by_rows(X, loss, offset)
+
+    def _counts_by_rows(self, table: Any, loss: Loss, offset: Any) -> bool:
+        """Return whether a table without missing entries could be fitted block by block."""
+        if self.kernel is not None or self.n_components is None or self.alpha == 0:
+            return False
+        return takes_blocks(loss, offset, table)
+
+    def _loss_of_counts(
+        self,
+        table: Array,
+        loss: Loss,
+        rows: Array | None,
+        offset: Array | None,
+        regressors: Array | None,
+    ) -> Loss:
+        """Return the loss at the dispersion of a complete table, given exposures and covariates.
+
+        It is found as that of a large sparse table, which differs by how it is stored alone.
+        """
+        totals = is_option(self.row_offset, "total")
+        stored = scipy.sparse.csr_array(table)
+        inputs = BlockedInputs.of(stored, rows, offset, loss, totals, None, regressors)
+        problem = self._state(inputs)
+        assert isinstance(problem, BlockedFactored)
+        # the estimator's generator is left as it is for the fit
+        found: Loss = with_theta(inputs, problem, np.random.default_rng(0)).counts.loss
+        return found
 
     def _read_blocks(
         self,
@@ -623,7 +654,7 @@ class ExponentialFamilyPCA(FactorTransformer):
         run: Run,
     ) -> Choice[Any]:
         """Choose the dispersion, the strength and the number of components on samples of rows."""
-        problem = with_theta(inputs, problem, run)
+        problem = with_theta(inputs, problem, np.random.default_rng(run.seed()))
         selections: list[Selection] = []
         if not (is_option(self.alpha, "auto") or is_option(self.n_components, "auto")):
             return Choice(problem, selections)
