@@ -28,15 +28,23 @@ def profile_thetas(x: Array, means: Array, weights: Array) -> Array:
     -log f(x) = (x + theta) log(theta + m) - x log m - theta log theta
                 - log Gamma(x + theta) + log Gamma(theta) + log x!
     """
+    width = x.shape[1]
+    # counts are few different numbers, whose gamma functions are computed once
+    values, places = np.unique(x, return_inverse=True)
+    places = places.reshape(x.shape)
+    columns = np.arange(width)
+    fixed = (weights * xlogy(x, means)).sum(axis=0)
 
     def likelihood(log: Array) -> Array:
         theta = 10.0**log
-        constant = gammaln(x + theta) - gammaln(theta)
-        of_size = theta * np.log(theta) - (x + theta) * np.log(theta + means)
-        logs = constant + of_size + xlogy(x, means)
-        return (weights * logs).sum(axis=0)
+        if len(values) * width <= x.size:
+            constants = gammaln(values[:, None] + theta)[places, columns]
+        else:
+            constants = gammaln(x + theta)
+        of_size = constants - (x + theta) * np.log(theta + means)
+        of_theta = theta * np.log(theta) - gammaln(theta)
+        return fixed + (weights * of_size).sum(axis=0) + weights.sum(axis=0) * of_theta
 
-    width = x.shape[1]
     coarse = np.stack([likelihood(np.full(width, log)) for log in COARSE_LOGS])
     best = COARSE_LOGS[coarse.argmax(axis=0)]
     fine = np.stack([likelihood(best + step) for step in FINE_LOGS])
