@@ -61,7 +61,11 @@ class CompletionIntervals(FactorEstimator):
             for at, part in inputs.loss.parts(len(squared)):
                 squared[at] = isinstance(part, Squared)
             if squared.any():
-                warn_of_influential_errors(inputs.learned, squared, inputs.names)
+                learned = inputs.learned
+                if inputs.entry_weights is not None:
+                    # an entry of weight zero is missing, whatever it holds
+                    learned = np.where(inputs.entry_weights > 0, learned, np.nan)
+                warn_of_influential_errors(learned, squared, inputs.names)
         return super()._solve(problem, inputs, run)
 
     def _read_bounds(self, inputs: TableInputs) -> Array | None:
