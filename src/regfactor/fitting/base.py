@@ -101,7 +101,9 @@ class Estimator(BaseEstimator, abc.ABC):
                 progress=print_progress if self.verbose else None,
             )
             run = Run(limits, Clock(self.time_limit), check_random_state(self.random_state))
-            refuse_containers(data)
+            others = [given for given in data if not isinstance(given, np.ndarray | None)]
+            if others:
+                refuse_containers(others)
             self._refuse_other_order(data)
             try:
                 inputs = self._read(*data, **more)
@@ -120,7 +122,7 @@ class Estimator(BaseEstimator, abc.ABC):
 
     def _refuse_other_order(self, data: tuple[Any, ...]) -> None:
         """Raise for frames, targets or weights whose rows have the names of X in another order."""
-        if self._matches_index:
+        if self._matches_index or not hasattr(data[0], "iloc"):
             return
         for j, other in enumerate(data[1:], start=1):
             if not named_alike(data[0], other):

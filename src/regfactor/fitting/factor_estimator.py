@@ -19,6 +19,7 @@ from regfactor.core.params import Array, UnsupportedProblem, choose, is_option, 
 from regfactor.fitting.base import Choice, Estimator, Run, Transformer
 from regfactor.fitting.calibrated_entries import EntryCalibration
 from regfactor.fitting.dispersion import with_thetas
+from regfactor.fitting.gross_errors import warn_of_influential_errors
 from regfactor.fitting.inputs import (
     ColumnUnits,
     as_float_table,
@@ -180,6 +181,7 @@ class FactorTransformer(ClassNamePrefixFeaturesOutMixin, Transformer, Estimator)
     _takes_sparse = True
     _schema: Schema | None = None
     _noise: float | None = None
+    _warns_of_gross_errors = False
     _noise_alpha = 1.0  # set when a table is read, where alpha follows from its noise
     _calibration: EntryCalibration | None = None  # found when an interval is asked for
     _covariates: CovariateCodes | None = None
@@ -432,6 +434,12 @@ class FactorEstimator(FactorTransformer, abc.ABC):
         warn_of_empty(inputs.learned, inputs.names, inputs.learned_limits)
         if not isinstance(inputs.loss, Squared):
             warn_of_logarithms(inputs.learned, inputs.loss)
+        if self._warns_of_gross_errors and not is_sparse(inputs.learned):
+            learned = inputs.learned
+            if inputs.entry_weights is not None:
+                # an entry of weight zero is missing, whatever it holds
+                learned = np.where(inputs.entry_weights > 0, learned, np.nan)
+            warn_of_influential_errors(learned, inputs.loss, inputs.names)
         limits = replace(run.remaining(), random_state=run.seed())
         return solve_within(problem, limits, solver=self._solver(limits))
 

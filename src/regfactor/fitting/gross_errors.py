@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from regfactor.core.params import Array, frozen, warn
+from regfactor.losses import Loss, Squared
 
 GROSS_SHARE = 0.1  # of all entries, that may be gross errors
 FAR = 100.0  # interquartile ranges from the median beyond which an entry is a gross error
@@ -108,12 +109,17 @@ def warn_of_gross_errors(mask: Array) -> None:
         )
 
 
-def warn_of_influential_errors(X: Array, columns: Array, names: list[Any] | None) -> None:
-    """Warn of gross errors in columns under a loss that takes them at their word.
+def warn_of_influential_errors(X: Array, loss: Loss, names: list[Any] | None) -> None:
+    """Warn of gross errors in columns under the squared loss, where their influence is unbounded.
 
     Quartiles of some rows tell whether any entry could be far off, before all rows are sorted.
     """
-    columns = np.flatnonzero(columns)
+    squared = np.zeros(X.shape[1], bool)
+    for at, part in loss.parts(X.shape[1]):
+        squared[at] = isinstance(part, Squared)
+    columns = np.flatnonzero(squared)
+    if not len(columns):
+        return
     step = max(len(X) // SAMPLED_ROWS, 1)
     ordered = np.sort(X[::step, columns], axis=0)  # NaN come last
     last = np.maximum((~np.isnan(ordered)).sum(axis=0) - 1, 0)

@@ -314,7 +314,8 @@ def row_weights(X: Any, sample_weight: Any) -> Array | None:
     """Return the weights of rows, None where all are one."""
     if sample_weight is None:
         return None
-    sample_weight = unmasked(sample_weight)  # masked ones are NaN, which are refused
+    if type(sample_weight) is not np.ndarray:
+        sample_weight = unmasked(sample_weight)  # masked ones are NaN, which are refused
     as_floats(sample_weight, "sample_weight")
     rows = np.asarray(_check_sample_weight(sample_weight, X, ensure_non_negative=True))
     if not rows.any():
@@ -406,8 +407,11 @@ def validated(
     """
     named = dict(zip("Xy", tables, strict=False))
     for name, given in named.items():
-        refuse_no_table(given, name)
-        table = _na_as_nan(densified(unmasked(given)))
+        table = given
+        if type(given) is not np.ndarray:
+            refuse_no_table(given, name)
+            table = densified(unmasked(given))
+        table = _na_as_nan(table)
         named[name] = table
         kinds = [getattr(table, "dtype", "")]
         if _is_frame(table):

@@ -238,15 +238,15 @@ class FactorModel(CompletionIntervals):
         -------
         self
         """
-        return self._fit(X, sample_weight, entry_weight, Known(lower, upper, covariates))
+        return self._fit(X, sample_weight, entry_weight, known=Known(lower, upper, covariates))
 
     def _read(
         self,
         X: Any,
         sample_weight: Any = None,
         entry_weight: Any = None,
-        known: Known = NOTHING,
         /,
+        known: Known = NOTHING,
     ) -> TableInputs:
         return self._read_table(X, sample_weight, entry_weight, known)
 

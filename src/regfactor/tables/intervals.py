@@ -9,10 +9,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from regfactor.core.linalg import is_sparse
-from regfactor.core.loop import Limits, Solution
+from regfactor.core.loop import Limits
 from regfactor.core.params import Array
-from regfactor.fitting.base import Run
 from regfactor.fitting.calibrated_entries import LARGEST_LEVERAGE, EntryCalibration
 from regfactor.fitting.columns import (
     Codec,
@@ -25,7 +23,6 @@ from regfactor.fitting.columns import (
 )
 from regfactor.fitting.conformal import PredictionInterval, conformal_quantile
 from regfactor.fitting.factor_estimator import FactorEstimator, TableInputs
-from regfactor.fitting.gross_errors import warn_of_influential_errors
 from regfactor.fitting.inputs import as_float_table, filled
 from regfactor.fitting.known import NOTHING, Known, RowsToScore
 from regfactor.fitting.leverage import (
@@ -38,7 +35,7 @@ from regfactor.fitting.leverage import (
 from regfactor.fitting.parameters import check_level
 from regfactor.fitting.selection import COMPARED_FIT_TOL, deviations
 from regfactor.fitting.side_by_side import with_missing_as_nan
-from regfactor.losses import Censored, Squared
+from regfactor.losses import Censored
 from regfactor.problems import Convex, Data
 from regfactor.solvers.base import solve_within
 from regfactor.tables.truncation import read_bounds, truncated_mean, truncated_quantile
@@ -54,19 +51,7 @@ class CompletionIntervals(FactorEstimator):
 
     bounds: Any = None
     _bounds: Array | None = None  # of columns, in the units of the problem
-
-    def _solve(self, problem: Any, inputs: Any, run: Run) -> Solution[Any]:
-        if isinstance(inputs, TableInputs) and not is_sparse(inputs.learned):
-            squared = np.zeros(inputs.learned.shape[1], bool)
-            for at, part in inputs.loss.parts(len(squared)):
-                squared[at] = isinstance(part, Squared)
-            if squared.any():
-                learned = inputs.learned
-                if inputs.entry_weights is not None:
-                    # an entry of weight zero is missing, whatever it holds
-                    learned = np.where(inputs.entry_weights > 0, learned, np.nan)
-                warn_of_influential_errors(learned, squared, inputs.names)
-        return super()._solve(problem, inputs, run)
+    _warns_of_gross_errors = True
 
     def _read_bounds(self, inputs: TableInputs) -> Array | None:
         """Return the bounds of columns in the units of the problem; raise if they are wrong."""

@@ -224,7 +224,7 @@ class ConvexSubspace(CompletionDraws):
         -------
         self
         """
-        return self._fit(X, sample_weight, entry_weight, Known(lower, upper, covariates))
+        return self._fit(X, sample_weight, entry_weight, known=Known(lower, upper, covariates))
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Update the model by a batch of rows, each of which is read once and not kept.
@@ -362,8 +362,8 @@ class ConvexSubspace(CompletionDraws):
         X: Any,
         sample_weight: Any = None,
         entry_weight: Any = None,
-        known: Known = NOTHING,
         /,
+        known: Known = NOTHING,
     ) -> Any:
         self._memory = None
         if isinstance(X, BlockTable):

@@ -221,7 +221,7 @@ class AutoImputer(Transformer, PoolEstimator):
         -------
         self
         """
-        return self._fit(X, sample_weight, Known(lower, upper))
+        return self._fit(X, sample_weight, known=Known(lower, upper))
 
     def _read(self, X: Any, sample_weight: Any, known: Known = NOTHING) -> ImputerInputs:
         for name in self._member_names():
