@@ -101,10 +101,11 @@ class Estimator(BaseEstimator, abc.ABC):
                 progress=print_progress if self.verbose else None,
             )
             run = Run(limits, Clock(self.time_limit), check_random_state(self.random_state))
-            others = [given for given in data if not isinstance(given, np.ndarray | None)]
-            if others:
-                refuse_containers(others)
-            self._refuse_other_order(data)
+            for given in data:
+                if not isinstance(given, np.ndarray | None):
+                    refuse_containers(given)
+            if hasattr(data[0], "iloc") and not self._matches_index:
+                self._refuse_other_order(data)
             try:
                 inputs = self._read(*data, **more)
             except (TypeError, ValueError):
@@ -122,8 +123,6 @@ class Estimator(BaseEstimator, abc.ABC):
 
     def _refuse_other_order(self, data: tuple[Any, ...]) -> None:
         """Raise for frames, targets or weights whose rows have the names of X in another order."""
-        if self._matches_index or not hasattr(data[0], "iloc"):
-            return
         for j, other in enumerate(data[1:], start=1):
             if not named_alike(data[0], other):
                 continue

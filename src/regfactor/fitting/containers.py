@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from os import PathLike
 from typing import Any
 
 
-def refuse_containers(tables: Iterable[Any]) -> None:
-    """Raise for lazy frames, tables of Arrow and frames with repeated names, given to a fit.
+def refuse_containers(table: Any) -> None:
+    """Raise for a lazy frame, a table of Arrow or a frame with repeated names, given to a fit.
 
-    A table that is a list or a dict is one of views, which are looked at one by one.
+    A list or a dict of tables is one of views, which are looked at one by one.
     """
-    for table in tables:
-        views = [table]
-        if _is_dict(table):
-            views = list(table.values())
-        elif isinstance(table, list | tuple) and table and hasattr(table[0], "columns"):
-            views = list(table)
-        for view in views:
-            refuse_container(view)
+    views = [table]
+    if _is_dict(table):
+        views = list(table.values())
+    elif isinstance(table, list | tuple) and table and hasattr(table[0], "columns"):
+        views = list(table)
+    for view in views:
+        refuse_container(view)
 
 
 def refuse_container(X: Any, name: str = "X") -> None:

@@ -34,6 +34,7 @@ from regfactor.fitting.inputs import (
     warn_of_empty,
     weigh_columns,
     weigh_rows,
+    with_far_entries,
 )
 from regfactor.fitting.known import (
     NOTHING,
@@ -121,6 +122,8 @@ class TableInputs:
 
         Only columns are meant under whose loss the influence of an entry is bounded.
         """
+        if isinstance(self.loss, Squared):  # which bounds none, in any column
+            return self
         columns = robust_columns(self.loss, self.learned.shape[1])
         if not columns.any():
             return self
@@ -439,7 +442,9 @@ class FactorEstimator(FactorTransformer, abc.ABC):
             if inputs.entry_weights is not None:
                 # an entry of weight zero is missing, whatever it holds
                 learned = np.where(inputs.entry_weights > 0, learned, np.nan)
-            warn_of_influential_errors(learned, inputs.loss, inputs.names)
+            columns = with_far_entries(learned)
+            if columns.any():
+                warn_of_influential_errors(learned, columns, inputs.loss, inputs.names)
         limits = replace(run.remaining(), random_state=run.seed())
         return solve_within(problem, limits, solver=self._solver(limits))
 

@@ -12,7 +12,6 @@ from regfactor.losses import Loss, Squared
 GROSS_SHARE = 0.1  # of all entries, that may be gross errors
 FAR = 100.0  # interquartile ranges from the median beyond which an entry is a gross error
 FAR_IN_LOGARITHMS = 3.0  # the same for logarithms
-SAMPLED_ROWS = 1000  # whose quartiles show whether a column is worth a closer look
 MAX_NAMED = 5  # columns in a warning
 
 
@@ -109,29 +108,17 @@ def warn_of_gross_errors(mask: Array) -> None:
         )
 
 
-def warn_of_influential_errors(X: Array, loss: Loss, names: list[Any] | None) -> None:
-    """Warn of gross errors in columns under the squared loss, where their influence is unbounded.
-
-    Quartiles of some rows tell whether any entry could be far off, before all rows are sorted.
-    """
+def warn_of_influential_errors(
+    X: Array,
+    columns: Array,
+    loss: Loss,
+    names: list[Any] | None,
+) -> None:
+    """Warn of gross errors in some columns under the squared loss, which bounds no influence."""
     squared = np.zeros(X.shape[1], bool)
     for at, part in loss.parts(X.shape[1]):
         squared[at] = isinstance(part, Squared)
-    columns = np.flatnonzero(squared)
-    if not len(columns):
-        return
-    step = max(len(X) // SAMPLED_ROWS, 1)
-    ordered = np.sort(X[::step, columns], axis=0)  # NaN come last
-    last = np.maximum((~np.isnan(ordered)).sum(axis=0) - 1, 0)
-    places = np.arange(len(columns))
-    low = ordered[last // 4, places]
-    high = ordered[last - last // 4, places]
-    largest = np.fmax.reduce(X[:, columns], axis=0)
-    smallest = np.fmin.reduce(X[:, columns], axis=0)
-    spread = high - low
-    # half of the reach, since quartiles of a sample are rough; no spread leaves it open
-    doubtful = (largest - high > FAR / 2 * spread) | (low - smallest > FAR / 2 * spread)
-    columns = columns[doubtful]
+    columns = np.flatnonzero(columns & squared)
     if not len(columns):
         return
     found = GrossErrors.fit(X[:, columns]).find(X[:, columns])

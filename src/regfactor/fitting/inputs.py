@@ -50,6 +50,9 @@ SMALLEST = {8: 1e-150, 4: 1e-18}
 PRECISE_SPREAD = 1e-11
 SMALL_TABLE = 16_384  # numbers, whose range one reduction finds as fast
 QUANTILE_ROWS = 1000
+SAMPLED_ROWS = 1000  # whose quartiles show whether a column has entries that may be far off
+# interquartile ranges beyond a quartile; half of those of a gross error, since they are of a sample
+FAR_RANGES = 50.0
 LOST_SHARE = 1e-6  # of a deviation, within which rows are not distinguished
 
 
@@ -310,6 +313,23 @@ def _deviations(X: Array) -> Array:
     return size * np.where(deviation > ROUNDING_SPREAD, deviation, 1.0)
 
 
+def with_far_entries(X: Array) -> Array:
+    """Return a mask of the columns of which some entry may lie far from the others.
+
+    Quartiles of some rows tell which columns are worth a closer look, for which all are sorted.
+    """
+    step = max(len(X) // SAMPLED_ROWS, 1)
+    ordered = np.sort(X[::step], axis=0)  # NaN come last
+    last = np.maximum((~np.isnan(ordered)).sum(axis=0) - 1, 0)
+    places = np.arange(X.shape[1])
+    low = ordered[last // 4, places]
+    high = ordered[last - last // 4, places]
+    reach = FAR_RANGES * (high - low)
+    mask: Array = np.fmax.reduce(X, axis=0) - high > reach
+    mask |= low - np.fmin.reduce(X, axis=0) > reach
+    return mask
+
+
 def row_weights(X: Any, sample_weight: Any) -> Array | None:
     """Return the weights of rows, None where all are one."""
     if sample_weight is None:
@@ -408,10 +428,9 @@ def validated(
     named = dict(zip("Xy", tables, strict=False))
     for name, given in named.items():
         table = given
-        if type(given) is not np.ndarray:
+        if type(given) is not np.ndarray or given.dtype == object:
             refuse_no_table(given, name)
-            table = densified(unmasked(given))
-        table = _na_as_nan(table)
+            table = _na_as_nan(densified(unmasked(given)))
         named[name] = table
         kinds = [getattr(table, "dtype", "")]
         if _is_frame(table):
