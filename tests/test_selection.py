@@ -303,7 +303,7 @@ def with_gross_errors(X, share, seed=1):
     ids=["robust", "huber", "absolute", "prior"],
 )
 def test_gross_errors_do_not_choose_the_strength_under_robust_losses(model, share):
-    X, truth, missing = low_rank(160, 15, noise=0.3, holes=0.2)
+    X, truth, missing = low_rank(160, 15, noise=0.3, unobserved=0.2)
     dirty = with_gross_errors(X, share)
 
     def error(alpha):
@@ -320,7 +320,7 @@ def test_gross_errors_do_not_choose_the_strength_under_robust_losses(model, shar
 
 
 def test_gross_errors_of_sparse_tables_do_not_choose_either():
-    X, truth, missing = low_rank(160, 30, noise=0.2, holes=0.3)
+    X, truth, missing = low_rank(160, 30, noise=0.2, unobserved=0.3)
     dirty = with_gross_errors(X, 0.03)
     stored = scipy.sparse.csr_array(np.where(np.isnan(dirty), 0, dirty))
     model = RobustSubspace(alpha="auto", beta=0.5).fit(stored)

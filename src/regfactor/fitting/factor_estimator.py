@@ -122,8 +122,6 @@ class TableInputs:
 
         Only columns are meant under whose loss the influence of an entry is bounded.
         """
-        if isinstance(self.loss, Squared):  # which bounds none, in any column
-            return self
         columns = robust_columns(self.loss, self.learned.shape[1])
         if not columns.any():
             return self
@@ -334,7 +332,7 @@ class FactorEstimator(FactorTransformer, abc.ABC):
             limits=limits,
             covariates=covariates,
         )
-        if isinstance(self.alpha, str):
+        if isinstance(self.alpha, str) and not isinstance(inputs.loss, Squared):
             return inputs.without_extremes()
         return inputs
 

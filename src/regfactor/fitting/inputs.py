@@ -65,13 +65,14 @@ def schema_of(
     """Return how a mixed table becomes numbers; None for numbers whose losses are all stated."""
     if is_sparse(X):  # numbers of one type
         return None
-    if _is_frame(X):
+    framed = not isinstance(X, np.ndarray) and _is_frame(X)
+    if framed:
         _refuse_empty(X)
     if isinstance(loss, str):
         open_losses = loss == AUTO
     else:
         open_losses = _leaves_losses_open(loss, X)
-    if open_losses and not _is_frame(X):
+    if open_losses and not framed:
         _refuse_empty(ArrayTable(X).array)
     labels = False
     if hasattr(X, "columns"):
@@ -427,15 +428,17 @@ def validated(
     """
     named = dict(zip("Xy", tables, strict=False))
     for name, given in named.items():
-        table = given
-        if type(given) is not np.ndarray or given.dtype == object:
+        if type(given) is np.ndarray and given.dtype != object:
+            table = given
+            kinds = [given.dtype]
+        else:
             refuse_no_table(given, name)
             table = _na_as_nan(densified(unmasked(given)))
+            kinds = [getattr(table, "dtype", "")]
+            if _is_frame(table):
+                _refuse_empty(table, name)
+                kinds = list(table.dtypes)
         named[name] = table
-        kinds = [getattr(table, "dtype", "")]
-        if _is_frame(table):
-            _refuse_empty(table, name)
-            kinds = list(table.dtypes)
         # scikit-learn takes some of these for numbers
         if OTHER_TYPES.search("\n".join(map(str, kinds)).lower()):
             refuse_words(table, name)

@@ -171,7 +171,8 @@ def as_labels(y: Any) -> Array:
         raise ValueError(
             "y is missing: this needs labels or targets, with unlabeled rows marked in y.",
         )
-    y = _unmasked_labels(y)
+    if isinstance(y, np.ma.MaskedArray):
+        y = _unmasked_labels(y)
     array = np.asarray(y)
     if array.dtype.kind in "US" and isinstance(y, list | tuple):
         # numpy would spell a NaN among strings as "nan"

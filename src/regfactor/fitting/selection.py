@@ -91,20 +91,6 @@ class Validation:
             )
         return train, held
 
-    def usual_share(self, problem: Convex) -> float:
-        """Return the share of the losses of the empty model that is not that of gross errors."""
-        if self.far is None:
-            return 1.0
-        null = problem.null
-        losses = problem.data.losses(problem.predictor(null.factors, null.coefficients))
-        far = self.far
-        if not problem.data.layout.sparse:
-            far = far[problem.data.observed]
-        total = float(losses.sum())
-        if not total > 0:
-            return 1.0
-        return float(losses[~far].sum()) / total
-
     def limits(self, **options: Any) -> Limits:
         """Return the limits of one of the fits that are compared."""
         return Limits(time_limit=self.clock.left, **options)
@@ -138,7 +124,9 @@ def select_alpha(
     along.
     """
     problem = prepared(problem.at(problem.alpha_max() or 1.0))
-    usual = validation.usual_share(problem)
+    usual = 1.0
+    if validation.far is not None:
+        usual = usual_share(problem, validation.far)
     fitted, held = _parted(problem, validation)
     alphas = np.geomspace(1.0, SMALLEST_ALPHA_SHARE, N_ALPHAS) * fitted.alpha_max()
     if not alphas[0] > 0:
@@ -220,6 +208,18 @@ def _as_published(
     return replace(point, factors=F), replace(score, penalty=penalty, alpha=problem.alpha)
 
 
+def usual_share(problem: Convex, far: Array) -> float:
+    """Return the share of the losses of the empty model that is not that of gross errors."""
+    null = problem.null
+    losses = problem.data.losses(problem.predictor(null.factors, null.coefficients))
+    if not problem.data.layout.sparse:
+        far = far[problem.data.observed]
+    total = float(losses.sum())
+    if not total > 0:
+        return 1.0
+    return float(losses[~far].sum()) / total
+
+
 def select_prior(problem: Convex, max_rank: int | None, validation: Validation) -> Selection:
     """Choose the strength of the prior of the codes at a given strength of the gauge."""
     if problem.data.rowwise:
@@ -228,7 +228,9 @@ def select_prior(problem: Convex, max_rank: int | None, validation: Validation) 
             "use True or False.",
         )
     problem = prepared(problem)
-    usual = validation.usual_share(problem)
+    usual = 1.0
+    if validation.far is not None:
+        usual = usual_share(problem, validation.far)
     fitted, held = _parted(problem, validation)
     limits = validation.limits(tol=usual * COMPARED_FIT_TOL, max_rank=max_rank)
     solution = solve_within(fitted, limits)

@@ -15,6 +15,7 @@ import abc
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -73,6 +74,9 @@ class Side(abc.ABC):
     data: Data
     D: Array
     turned: bool
+
+    # steps that a minimization takes before its models are minimized
+    n_first_steps: ClassVar[int] = 0
 
     @abc.abstractmethod
     def start(self, B: Array) -> tuple[Side, Array]:
@@ -252,11 +256,7 @@ class KLSide(Side):
 class KLArraySide(KLSide):
     """The same on an array that the factors alone predict, by blocks that stay in the cache."""
 
-    def start(self, B: Array) -> tuple[Side, Array]:
-        side, B = super().start(B)
-        for _ in range(FIRST_STEPS):
-            B = side.improve(B)
-        return side, B
+    n_first_steps = FIRST_STEPS
 
     def improve(self, B: Array) -> Array:
         pairs = products_of_pairs(self.D)
@@ -395,6 +395,10 @@ def minimize(side: Side, B: Array, clock: Clock | None = None) -> Array:
     taken. When the time of a clock is up, B is only nowhere worse than it was.
     """
     side, B = side.start(np.maximum(B, 0))
+    for _ in range(side.n_first_steps):
+        if clock is not None and clock.expired:
+            return B
+        B = side.improve(B)
     accuracy = 4 * float(np.finfo(B.dtype).eps)
     active = np.ones(B.shape[1], bool)
     for _ in range(MAX_STEPS):
