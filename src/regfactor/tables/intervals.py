@@ -51,7 +51,6 @@ class CompletionIntervals(FactorEstimator):
 
     bounds: Any = None
     _bounds: Array | None = None  # of columns, in the units of the problem
-    _warns_of_gross_errors = True
 
     def _read_bounds(self, inputs: TableInputs) -> Array | None:
         """Return the bounds of columns in the units of the problem; raise if they are wrong."""

@@ -156,6 +156,7 @@ class ConvexSubspace(CompletionDraws):
            [1., 2., 3.]])
     """
 
+    _warns_of_gross_errors = True
     _parameter_constraints = {
         **TABLE_CONSTRAINTS,
         "alpha": [POSITIVE, AUTO, NOISE_OPTION],
