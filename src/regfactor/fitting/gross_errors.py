@@ -73,8 +73,11 @@ class GrossErrors:
                     log_reach[c] = spread
         return GrossErrors(middle, reach, log_middle, log_reach, unit)
 
-    def find(self, X: Array) -> Array:
-        """Return a mask of gross errors."""
+    def find(self, X: Array, n_observed: Array | None = None) -> Array:
+        """Return a mask of gross errors.
+
+        `n_observed` are numbers of observed entries of whole rows, where X holds some columns.
+        """
         with np.errstate(invalid="ignore"):
             far = np.abs(X - self.middle) > self.reach
             if not far.any():
@@ -84,10 +87,15 @@ class GrossErrors:
             least = np.where(signed, np.finfo(float).tiny, self.unit / 2)
             logs = np.log(np.maximum(positive, least))
             far &= (np.abs(logs - self.log_middle) > self.log_reach) | (positive <= 0)
-        observed = ~np.isnan(X)
-        # a row that is far off in most columns, and in more than one, is one of a distant cluster
+        if n_observed is None:
+            n_observed = (~np.isnan(X)).sum(axis=1)
+        # a row that is far off in most columns, and in more than one, is one of a distant cluster;
+        # so is a far entry of a table of one column
         in_rows = far.sum(axis=1)
-        far &= ((2 * in_rows <= observed.sum(axis=1)) | (in_rows == 1))[:, None]
+        few = 2 * in_rows <= n_observed
+        if X.shape[1] > 1:
+            few |= in_rows == 1
+        far &= few[:, None]
         return far
 
 
@@ -121,7 +129,8 @@ def warn_of_influential_errors(
     columns = np.flatnonzero(columns & squared)
     if not len(columns):
         return
-    found = GrossErrors.fit(X[:, columns]).find(X[:, columns])
+    n_observed = (~np.isnan(X)).sum(axis=1)
+    found = GrossErrors.fit(X[:, columns]).find(X[:, columns], n_observed)
     count = int(found.sum())
     if not count:
         return
