@@ -276,6 +276,10 @@ def test_what_is_no_table_is_refused_with_what_to_give(fit, name):
     if fit in (regressor, classifier):
         X = X[: len(TARGETS)]
     table, remedy = containers(X)[name]
+    if name == "arrow" and fit in (views, regressor):
+        # its rows are read at once, as an array; the others read columns by their types
+        assert values_of(fit(table)) == pytest.approx(values_of(fit(X)), abs=1e-7)
+        return
     if name == "words" and fit in (mixture, imputer):
         pytest.skip("categories are taken as they are")
     with pytest.raises((ValueError, TypeError), match=remedy):

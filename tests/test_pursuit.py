@@ -186,7 +186,10 @@ def test_an_offset_is_part_of_the_predictor():
 @settings(max_examples=40)
 @given(
     X=hnp.arrays(
-        np.float64, st.tuples(st.integers(1, 7), st.integers(1, 7)), elements=st.floats(-1e3, 1e3)
+        np.float64,
+        st.tuples(st.integers(1, 7), st.integers(1, 7)),
+        # estimators refuse numbers whose squares underflow
+        elements=st.floats(-1e3, 1e3).map(lambda x: x * (abs(x) > 1e-150)),
     ),
     share=st.floats(0.05, 1.2),
     data=st.data(),

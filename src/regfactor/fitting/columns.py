@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from regfactor.core.params import Array, frozen, is_number, warn
-from regfactor.fitting.containers import refuse_no_table
+from regfactor.fitting.containers import refuse_arrow, refuse_no_table
 from regfactor.losses import Loss
 from regfactor.losses.margin import Margin
 
@@ -72,6 +72,7 @@ def as_table(X: Any) -> ColumnTable:
     if not hasattr(X, "columns"):
         return ArrayTable(X)
     refuse_no_table(X)
+    refuse_arrow(X)
     if hasattr(X, "iloc"):
         return PandasTable(X)
     return PolarsTable(X)

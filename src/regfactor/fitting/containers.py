@@ -8,7 +8,7 @@ from typing import Any
 
 
 def refuse_containers(table: Any) -> None:
-    """Raise for a lazy frame, a table of Arrow or a frame with repeated names, given to a fit.
+    """Raise for a lazy frame or a frame with repeated names, given to a fit.
 
     A list or a dict of tables is one of views, which are looked at one by one.
     """
@@ -25,11 +25,6 @@ def refuse_container(X: Any, name: str = "X") -> None:
     """Raise for one table that has to be turned into an array or a frame first."""
     if hasattr(X, "collect_schema") and not hasattr(X, "to_numpy"):
         raise ValueError(f"{name} is a lazy frame of polars; collect it: {name}.collect().")
-    if type(X).__module__.startswith("pyarrow") and hasattr(X, "to_pandas"):
-        raise ValueError(
-            f"{name} is a {type(X).__name__} of pyarrow; give {name}.to_pandas(), or a frame of "
-            "polars."
-        )
     if hasattr(X, "iloc") and getattr(X, "ndim", 1) == 2 and not X.columns.is_unique:
         twice = X.columns[X.columns.duplicated()].tolist()[0]
         raise ValueError(
@@ -48,6 +43,15 @@ def refuse_no_table(X: Any, name: str = "X") -> None:
     if _is_dict(X):
         raise ValueError(f"{name} is a dict; make it a frame: pandas.DataFrame({name}).")
     refuse_container(X, name)
+
+
+def refuse_arrow(X: Any, name: str = "X") -> None:
+    """Raise for a table of Arrow where columns are read one by one; where rows are, it is taken."""
+    if type(X).__module__.startswith("pyarrow") and hasattr(X, "to_pandas"):
+        raise ValueError(
+            f"{name} is a {type(X).__name__} of pyarrow; give {name}.to_pandas(), or a frame of "
+            "polars."
+        )
 
 
 def _is_dict(X: Any) -> bool:
