@@ -372,3 +372,13 @@ REVERSE_CLASSIFICATION = [
         ("sig NC", "sigmoid"),
     )
 ]
+# of the tables of classification, in their order, and our default
+CLASSIFICATION = [
+    COMMONEST,
+    SUP_CLASSIFICATION,
+    LGC,
+    LAP_SVM,
+    LAP_RLSC,
+    *REVERSE_CLASSIFICATION,
+    OUR_CLASSIFIER,
+]

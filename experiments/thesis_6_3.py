@@ -1,15 +1,6 @@
 """White's thesis (2014), table 6.3: semi-supervised classification of generated data."""
 
-from experiments._papers import (
-    CLASSIFICATION_GRID,
-    COMMONEST,
-    LAP_RLSC,
-    LAP_SVM,
-    LGC,
-    OUR_CLASSIFIER,
-    REVERSE_CLASSIFICATION,
-    SUP_CLASSIFICATION,
-)
+from experiments._papers import CLASSIFICATION, CLASSIFICATION_GRID
 from experiments._sources import synthetic_classification
 from experiments._tables import Table, misclassified
 from experiments._verdicts import ahead
@@ -21,15 +12,7 @@ EXPERIMENT = Table(
         synthetic_classification("syn-sigmoid", 0.53),
         synthetic_classification("syn-softmax", 0.66),
     ],
-    methods=[
-        COMMONEST,
-        SUP_CLASSIFICATION,
-        LGC,
-        LAP_SVM,
-        LAP_RLSC,
-        *REVERSE_CLASSIFICATION,
-        OUR_CLASSIFIER,
-    ],
+    methods=CLASSIFICATION,
     error=misclassified,
     notes=(
         "Printed: 20 splits; tuned on a portion of the unlabeled rows. Printed ± are mostly "

@@ -35,7 +35,7 @@ NOTES = (
     "norm, and only their lags are left out. The ridge VARs have no innovations at all, which is "
     "what RegularizedARMA makes of q = 0. Strengths alpha / alpha_max are "
     + ", ".join(f"{s:g}" for s in STRENGTHS)
-    + f" (grids and figure: {SHOWN:g}), the ridge is 1e-3, roots are capped at 1; the thesis tells "
+    + f" (grids and figure: {SHOWN:g}), the ridge is 1e-3, roots are capped at 1; the thesis states "
     "neither. It shows heat maps without numbers: better forecasts with the moving average, about "
     "the same or worse coefficients."
 )

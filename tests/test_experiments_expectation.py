@@ -69,7 +69,7 @@ def test_published_errors_of_methods_that_are_not_run_have_a_row():
     }
     summary = experiment.summary(done, plan)
     text = experiment.report(summary)
-    assert "| TSVM of the book | nothing | 24.71 | - | - | - |" in text
-    assert "| SVM, tuned | nothing | 47.32 | 25.0 ± 0.0 | 2 | 1.00 |" in text
+    assert "| TSVM of the book | nothing | 24.7 | - | - | - |" in text
+    assert "| SVM, tuned | nothing | 47.3 | 25.0 ± 0.0 | 2 | 1.00 |" in text
     names = {row["method"] for row in summary}
     assert {one for pair in _expectation.COMPARED for one in pair} <= names

@@ -17,7 +17,7 @@ from regfactor.cli.errors import BadInput
 from regfactor.cli.tables import read
 
 EXAMPLES = int(os.environ.get("REGFACTOR_TABLES", "2000"))
-# a fit and two commands take about a CPU second: REGFACTOR_TABLES=40000 sends 2,000 through them
+# a table here is a fit and two commands: REGFACTOR_TABLES=40000 sends 2,000 through them
 COMMAND_EXAMPLES = EXAMPLES // 20
 QUICK = 50
 N_ROWS = 14

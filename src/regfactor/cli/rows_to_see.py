@@ -49,7 +49,7 @@ def rows_grid(
 
 
 def naming_columns(seen: Understood) -> list[str]:
-    """Return a column that tells readers which row is meant, where there is one.
+    """Return a column that names rows for readers, where there is one.
 
     That is an identifier which does not merely count the rows, or a column of different names.
     """

@@ -452,7 +452,7 @@ def model_steps(sums: Array, gradient: Array, B: Array, passes: int) -> ModelSte
     Parameters
     ----------
     sums : ndarray of shape (rank (rank + 1) / 2, n_columns)
-        Upper triangles of H, row by row: what `Pairs.products` sum up to.
+        Upper triangles of H, row by row: sums of `products_of_pairs`.
     gradient : ndarray of shape (rank, n_columns)
     B : ndarray of shape (rank, n_columns)
         Where to begin, not negative.
